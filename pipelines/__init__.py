@@ -1,0 +1,1 @@
+"""The commands of tfr_ext: flags in, files out."""

@@ -1,0 +1,94 @@
+"""The files that a run leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tfr_ext import data, metrics
+
+
+def write_evaluation(
+    directory: str,
+    lists: data.RankingLists,
+    scores: np.ndarray,
+    values: Mapping[str, np.ndarray],
+    tag: str,
+) -> None:
+    """Writes `per_query.tsv`, `run.trec` and, for integer labels, `qrels.trec`.
+
+    Args:
+        directory: where the files go.
+        lists: the lists that were evaluated.
+        scores: their scores, one per item.
+        values: per-query metrics.
+        tag: name of the run.
+    """
+    with open(os.path.join(directory, "per_query.tsv"), "w", encoding="utf-8") as file:
+        file.write("\t".join(["query", *values]) + "\n")
+        for q, query in enumerate(lists.query_ids):
+            cells = [
+                f"{v[q]:.9g}" if np.isfinite(v[q]) else "" for v in values.values()
+            ]
+            file.write("\t".join([query, *cells]) + "\n")
+    metrics.write_run(os.path.join(directory, "run.trec"), lists, scores, tag)
+    if not metrics.write_qrels(os.path.join(directory, "qrels.trec"), lists):
+        print("No qrels.trec: the labels are not integers, as the format wants.")
+
+
+def write_json(path: str, content: Mapping[str, Any]) -> None:
+    """Writes a JSON file with an entry per line."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.write("\n")
+
+
+def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns a table of metrics, one column for each evaluation."""
+    names = list(next(iter(columns.values())))
+    width = max(len(name) for name in names)
+    lines = [" " * width + "".join(f"  {c:>8}" for c in columns)]
+    for name in names:
+        cells = (column[name] for column in columns.values())
+        lines.append(
+            f"{name:<{width}}"
+            + "".join(f"  {'-' if v is None else format(v, '.4f'):>8}" for v in cells)
+        )
+    return "\n".join(lines)
+
+
+def draw_curves(
+    path: str, history: dict[str, list[float]], monitor: str, best_epoch: int
+) -> None:
+    """Draws the loss and the monitored metric over the epochs.
+
+    Args:
+        path: the PNG file.
+        history: as `tf.keras.callbacks.History` has it.
+        monitor: name of the metric.
+        best_epoch: the epoch whose weights were kept, counted from 1.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot, ticker
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    epochs = np.arange(1, len(history["loss"]) + 1)
+    for axis, name in zip(axes, ("loss", monitor)):
+        marker = "o" if len(epochs) == 1 else None
+        axis.plot(epochs, history[name], label="training", marker=marker)
+        axis.plot(epochs, history[f"val_{name}"], label="validation", marker=marker)
+        axis.axvline(
+            best_epoch, color="0.6", linestyle="--", label=f"best epoch: {best_epoch}"
+        )
+        axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+        axis.set(xlabel="epoch", ylabel=name, title=name)
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

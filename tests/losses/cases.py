@@ -1,0 +1,65 @@
+"""The one list of all losses, over which the contract's properties are tested.
+
+A new loss joins by adding its cases here: nothing else in the contract tests names one.
+"""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from tfr_ext import losses
+
+
+@dataclasses.dataclass(frozen=True)
+class LossCase:
+    """A loss with arguments, and what its kind promises.
+
+    Attributes:
+        key: key of the loss.
+        kwargs: its arguments.
+        empty_is_zero: a list without anything relevant contributes 0.
+        invalid: arguments that must be refused, each with the name that is told.
+    """
+
+    key: str
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    empty_is_zero: bool = True
+    invalid: tuple[tuple[dict[str, Any], str], ...] = ()
+
+    def build(self, **kwargs: Any) -> tf.keras.losses.Loss:
+        return losses.get(self.key, **{**self.kwargs, **kwargs})
+
+    def __str__(self) -> str:
+        arguments = ",".join(f"{k}={v}" for k, v in self.kwargs.items())
+        return f"{self.key}({arguments})"
+
+
+_SMOOTHI_INVALID = (
+    ({"alpha": 0.0}, "alpha"),
+    ({"alpha": -1}, "alpha"),
+    ({"alpha": float("nan")}, "alpha"),
+    ({"alpha": "1"}, "alpha"),
+    ({"delta": 0.0}, "delta"),
+    ({"delta": 0.5}, "delta"),
+    ({"topn": 0}, "topn"),
+    ({"topn": 2.5}, "topn"),
+    ({"metric": "dcg"}, "metric"),
+    ({"metric": "precision", "relevance_threshold": 0.0}, "relevance_threshold"),
+    ({"metric": "err"}, "max_label"),
+    ({"metric": "err", "max_label": -1.0}, "max_label"),
+    ({"stop_gradient": 1}, "stop_gradient"),
+    ({"ragged": "yes"}, "ragged"),
+)
+
+CASES: list[LossCase] = [
+    LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
+    LossCase("smoothi_loss", {"topn": 3, "alpha": 10.0}),
+    LossCase("smoothi_loss", {"metric": "ndcg", "stop_gradient": False}),
+    LossCase("smoothi_loss", {"metric": "precision", "topn": 2, "delta": 0.3}),
+    LossCase("smoothi_loss", {"metric": "map"}),
+    LossCase("smoothi_loss", {"metric": "arp"}),
+    LossCase("smoothi_loss", {"metric": "arp", "topn": 2}),
+    LossCase("smoothi_loss", {"metric": "mrr", "stop_gradient": False, "topn": 4}),
+    LossCase("smoothi_loss", {"metric": "err", "max_label": 3.0}),
+]

@@ -1,0 +1,94 @@
+"""Losses under a strategy of two replicas; in a process of its own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+SCRIPT = textwrap.dedent(
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    assert strategy.num_replicas_in_sync == 2
+
+    from tests.losses import cases
+    from tfr_ext import losses
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(-1, 3, [6, 5]).astype(np.float32)
+    scores = rng.normal(size=[6, 5]).astype(np.float32)
+
+    for case in cases.CASES:
+        with strategy.scope():
+            loss = case.build(reduction="sum")
+            variable = tf.Variable(1.5)
+
+        @tf.function
+        def step(y, s):
+            with tf.GradientTape() as tape:
+                value = loss(y, s * variable)
+            return value, tape.gradient(value, variable)
+
+        whole = step(labels, scores)
+
+        def half(context):
+            i = context.replica_id_in_sync_group
+            return labels[3 * i : 3 * i + 3], scores[3 * i : 3 * i + 3]
+
+        halves = [
+            strategy.experimental_distribute_values_from_function(
+                lambda context: tf.constant(half(context)[k])
+            )
+            for k in range(2)
+        ]
+        parts = strategy.run(step, args=tuple(halves))
+        for total, part in zip(whole, parts):
+            both = strategy.reduce("SUM", part, axis=None)
+            np.testing.assert_allclose(both, total, rtol=1e-4, atol=1e-5)
+        print("equal", case)
+
+    def fitted(make):
+        tf.keras.utils.set_random_seed(0)
+        model = make()
+        x = tf.random.stateless_normal([8, 5, 3], [1, 2])
+        y = tf.cast(x[..., 0] > 0, tf.float32)
+        data = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+        return model.fit(data, epochs=3, verbose=0).history["loss"]
+
+    def make():
+        inputs = tf.keras.Input([5, 3])
+        outputs = tf.keras.layers.Dense(1)(inputs)[:, :, 0]
+        model = tf.keras.Model(inputs, outputs)
+        model.compile("sgd", loss=losses.SmoothILoss())
+        return model
+
+    def mirrored():
+        with strategy.scope():
+            return make()
+
+    np.testing.assert_allclose(fitted(mirrored), fitted(make), rtol=1e-5)
+    print("equal fit")
+    """
+)
+
+
+def test_two_replicas_equal_one():
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "CUDA_VISIBLE_DEVICES": "-1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    from tests.losses import cases
+
+    assert done.stdout.splitlines() == [
+        *(f"equal {case}" for case in cases.CASES),
+        "equal fit",
+    ]

@@ -1,0 +1,186 @@
+"""Metrics against hand-computed values, TFR's, trec_eval's, and each other."""
+
+import math
+
+import numpy as np
+import pytest
+import pytrec_eval
+import tensorflow as tf
+import tensorflow_ranking as tfr
+
+from tests import oracles
+from tests.conftest import make_lists
+from tfr_ext import metrics
+
+TIED = make_lists([5, 1, 8, 3, 12], seed=4)
+SCORES = np.random.default_rng(4).integers(0, 4, TIED.num_items).astype(np.float32)
+
+
+def oracle(name, convention):
+    arguments = convention.metric_arguments(name)
+    metric = arguments.pop("metric")
+    values = []
+    for q in range(TIED.num_lists):
+        items = slice(TIED.row_splits[q], TIED.row_splits[q + 1])
+        labels = [float(y) for y in TIED.labels[items]]
+        rows = oracles.exact_indicators(list(SCORES[items]), len(labels))
+        value = oracles.metric(metric, rows, labels, **arguments)
+        empty = {"zero": 0.0, "one": 1.0, "skip": math.nan}[convention.empty_list]
+        values.append(empty if value is None else value)
+    return values
+
+
+@pytest.mark.parametrize("gain", ["exponential", "linear"])
+@pytest.mark.parametrize("empty_list", ["zero", "one", "skip"])
+@pytest.mark.parametrize("threshold", [1.0, 3.0])
+def test_per_query_and_keras_metrics_equal_the_oracle(gain, empty_list, threshold):
+    convention = metrics.Convention(gain, empty_list, threshold, max_label=3.0)
+    names = [*metrics.DEFAULT_METRICS, "arp_3", "map_2", "mrr_3"]
+    values = metrics.per_query(TIED, SCORES, names, convention)
+    means = metrics.means(values)
+    for name in names:
+        expected = oracle(name, convention)
+        np.testing.assert_allclose(values[name], expected, rtol=1e-12, err_msg=name)
+        metric = convention.keras_metric(name)
+        for q in range(TIED.num_lists):  # a batch a list, padded
+            items = slice(TIED.row_splits[q], TIED.row_splits[q + 1])
+            metric.update_state([[*TIED.labels[items], -1.0]], [[*SCORES[items], 99.0]])
+        np.testing.assert_allclose(metric.result(), np.nanmean(expected), rtol=1e-5)
+        np.testing.assert_allclose(means[name], np.nanmean(expected), rtol=1e-12)
+
+
+def test_err_by_hand():
+    # Grades 1, 0, 2 of at most 2 down the ranking: stops 1/4, 0, 3/4.
+    metric = metrics.ERRMetric(max_label=2)
+    metric.update_state([[0.0, 1.0, 2.0]], [[2.0, 3.0, 1.0]])
+    np.testing.assert_allclose(metric.result(), 1 / 4 + (3 / 4) * (3 / 4) / 3)
+
+
+def test_metrics_without_ties_equal_tfr():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, [20, 7]).astype(np.float32)
+    labels[rng.uniform(size=[20, 7]) < 0.2] = -1
+    labels[:, 0] = 2.0  # no empty list: its rule differs
+    scores = rng.permutation(140).reshape([20, 7]).astype(np.float32)
+    pairs = [
+        (metrics.RankingMetric("ndcg", 3), tfr.keras.metrics.NDCGMetric(topn=3)),
+        (metrics.RankingMetric("ndcg"), tfr.keras.metrics.NDCGMetric()),
+        (metrics.RankingMetric("mrr"), tfr.keras.metrics.MRRMetric()),
+        (metrics.RankingMetric("map"), tfr.keras.metrics.MeanAveragePrecisionMetric()),
+    ]
+    for ours, theirs in pairs:
+        if isinstance(theirs, tfr.keras.metrics.NDCGMetric) or "map" in ours.name:
+            # TFR weighs lists by their labels there: compare list by list.
+            for y, s in zip(labels, scores):
+                ours.reset_state()
+                theirs.reset_state()
+                np.testing.assert_allclose(ours([y], [s]), theirs([y], [s]), rtol=1e-5)
+        else:
+            np.testing.assert_allclose(
+                ours(labels, scores), theirs(labels, scores), rtol=1e-5
+            )
+
+
+@pytest.mark.parametrize("gain", ["exponential", "linear"])
+def test_run_file_by_the_rules_of_trec_eval(tmp_path, gain):
+    """Ties, repeated document names, lists of one and empty lists included."""
+    convention = metrics.Convention(gain=gain)
+    names = [n for n in metrics.DEFAULT_METRICS if not n.startswith(("err", "arp"))]
+    doc_ids = [f"z{i % 3}" for i in range(TIED.num_items)]
+    lists = make_lists([5, 1, 8, 3, 12], seed=4, doc_ids=doc_ids)
+    assert np.array_equal(lists.labels, TIED.labels)
+    values = metrics.per_query(lists, SCORES, names, convention)
+    run_path, qrels_path = str(tmp_path / "run"), str(tmp_path / "qrels")
+    metrics.write_run(run_path, lists, SCORES, "tag")
+    assert metrics.write_qrels(qrels_path, lists)
+    with open(run_path) as file:
+        run = pytrec_eval.parse_run(file)
+    with open(qrels_path) as file:
+        qrels = pytrec_eval.parse_qrel(file)
+    theirs = {n: n.replace("precision", "P") for n in names}
+    theirs.update({"mrr": "recip_rank"})
+    theirs.update({f"ndcg_{k}": f"ndcg_cut_{k}" for k in (1, 5, 10)})
+    evaluated = pytrec_eval.RelevanceEvaluator(qrels, set(theirs.values())).evaluate(
+        run
+    )
+    gained = evaluated
+    if gain == "exponential":  # trec_eval's gain is the grade: give it the gains
+        gains = {q: {d: 2**g - 1 for d, g in docs.items()} for q, docs in qrels.items()}
+        gained = pytrec_eval.RelevanceEvaluator(gains, set(theirs.values())).evaluate(
+            run
+        )
+    for name in names:
+        source = gained if name.startswith("ndcg") else evaluated
+        expected = [source[q].get(theirs[name], 0.0) for q in lists.query_ids]
+        np.testing.assert_allclose(values[name], expected, atol=1e-7, err_msg=name)
+
+
+def test_run_file_keeps_scores_that_do_not_tie_exactly(tmp_path):
+    lists = make_lists([4])
+    scores = np.float32([0.1, 1e-42, -np.finfo(np.float32).max, 1 / 3])
+    path = tmp_path / "run"
+    metrics.write_run(str(path), lists, scores, "tag")
+    written = {
+        line.split()[2]: np.float32(line.split()[4])
+        for line in path.read_text().splitlines()
+    }
+    assert [written[f"q0-{i + 1}"] for i in range(4)] == list(scores)
+
+
+def test_qrels_are_for_integer_grades_only(tmp_path):
+    path = tmp_path / "qrels"
+    assert not metrics.write_qrels(str(path), make_lists([2], labels=[0.5, 1.0]))
+    assert not path.exists()
+
+
+def test_sample_weights_and_padding_rows_in_keras_metrics():
+    metric = metrics.RankingMetric("precision", topn=1)
+    labels = [[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]
+    metric.update_state(labels, [[2.0, 1.0]] * 3, sample_weight=[3.0, 1.0, 7.0])
+    np.testing.assert_allclose(metric.result(), 0.75)
+
+
+def test_keras_metrics_in_fit_and_config(tmp_path):
+    inputs = tf.keras.Input([4])
+    model = tf.keras.Model(inputs, inputs)
+    model.compile(
+        loss=tfr.keras.losses.SoftmaxLoss(),
+        metrics=[
+            metrics.ERRMetric(topn=2, max_label=3.0, name="err"),
+            metrics.RankingMetric("ndcg", gain="linear", empty_list="skip"),
+        ],
+    )
+    x = tf.random.stateless_normal([6, 4], [1, 2])
+    y = tf.constant(np.random.default_rng(0).integers(-1, 4, [6, 4]), tf.float32)
+    before = model.evaluate(x, y, verbose=0, return_dict=True)
+    model.save(str(tmp_path / "model.keras"))
+    loaded = tf.keras.models.load_model(str(tmp_path / "model.keras"))
+    after = loaded.evaluate(x, y, verbose=0, return_dict=True)
+    assert before == after and 0 < after["err"] < 1 and 0 < after["ndcg"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("ndgc_10", "ndgc_10"), ("ndcg_0", "ndcg_0"), ("ndcg@10", "ndcg@10"), ("", "''")],
+)
+def test_unknown_metric_names_are_told(name, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.parse_names([name])
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="empty_list"):
+        metrics.RankingMetric("ndcg", empty_list="two")
+    with pytest.raises(ValueError, match="max_label"):
+        metrics.ERRMetric()
+    with pytest.raises(ValueError, match="one per item"):
+        metrics.per_query(TIED, SCORES[1:], ["map"])
+    with pytest.raises(ValueError, match="finite.*Item 3"):
+        metrics.per_query(TIED, np.where(np.arange(29) == 3, np.nan, 0.0), ["map"])
+
+
+def test_a_whole_evaluation_without_any_relevant_item_has_no_mean():
+    lists = make_lists([2, 3], labels=[0] * 5)
+    skip = metrics.Convention(empty_list="skip")
+    values = metrics.per_query(lists, np.zeros(5), ["map"], skip)
+    assert metrics.means(values) == {"map": None}

@@ -1,0 +1,156 @@
+"""Float64 oracles with plain loops, written from the papers; no TensorFlow in here.
+
+One list at a time, real items only. Scores may be complex: the imaginary part then
+carries a derivative (complex step), which `gradient` uses to get derivatives that are
+exact to rounding, by a way that shares nothing with the code under test.
+"""
+
+import cmath
+import math
+
+
+def gradient(function, scores):
+    """Derivatives of a real function of a list of scores, by complex steps."""
+    step = 1e-30
+    slopes = []
+    for j in range(len(scores)):
+        moved = [complex(s) for s in scores]
+        moved[j] += 1j * step
+        slopes.append(complex(function(moved)).imag / step)
+    return slopes
+
+
+def _softmax(logits):
+    top = max(z.real if isinstance(z, complex) else z for z in logits)
+    exponentials = [cmath.exp(z - top) for z in logits]
+    return [e / sum(exponentials) for e in exponentials]
+
+
+def _shift(scores):
+    lowest = min(scores, key=lambda s: complex(s).real)
+    return [s - lowest for s in scores]
+
+
+def smoothi_products(scores, num_ranks, alpha, delta):
+    """The products of SmoothI, Eq. 4: row r is prod_{l < r} (1 - I^l_j - delta)."""
+    _, products = _smoothi(scores, num_ranks, alpha, delta, None)
+    return products
+
+
+def smoothi_indicators(scores, num_ranks, alpha, delta, products=None):
+    """SmoothI, Eq. 4. Given `products` are constants (the paper's stop-gradient)."""
+    indicators, _ = _smoothi(scores, num_ranks, alpha, delta, products)
+    return indicators
+
+
+def _smoothi(scores, num_ranks, alpha, delta, frozen):
+    shifted = _shift(scores)
+    indicators, products = [], []
+    for r in range(num_ranks):
+        row = []
+        for j in range(len(scores)):
+            product = 1.0
+            for l in range(r):  # noqa: E741
+                product = product * (1 - indicators[l][j] - delta)
+            row.append(product)
+        products.append(row)
+        held = row if frozen is None else frozen[r]
+        indicators.append(_softmax([alpha * s * p for s, p in zip(shifted, held)]))
+    return indicators, products
+
+
+def exact_indicators(scores, num_ranks):
+    """The exact sort, best first, ties by position."""
+    order = sorted(range(len(scores)), key=lambda j: (-scores[j], j))
+    return [
+        [float(order[r] == j) for j in range(len(scores))] for r in range(num_ranks)
+    ]
+
+
+def metric(
+    name,
+    indicators,
+    labels,
+    topn=None,
+    relevance_threshold=1.0,
+    max_label=None,
+    gain="exponential",
+    expected="relevance",
+):
+    """A metric of one list from its indicators; None if the list is empty."""
+    size = len(labels)
+    depth = size if topn is None else min(topn, size)
+    binary = [1.0 if y >= relevance_threshold else 0.0 for y in labels]
+
+    def at(rank, values):
+        return sum(indicators[rank][j] * values[j] for j in range(size))
+
+    if name in ("precision", "map", "mrr"):
+        if not any(binary):
+            return None
+        p = [at(r, binary) for r in range(depth)]
+        if name == "precision":
+            return sum(p) / (size if topn is None else topn)
+        if name == "map":
+            total = 0.0
+            for r in range(depth):
+                total += p[r] * sum(p[: r + 1]) / (r + 1)
+            return total / sum(binary)
+        return _cascade(p)
+    if not any(y > 0 for y in labels):
+        return None
+    relevance = [at(r, labels) for r in range(depth)]
+    if name == "ndcg":
+
+        def gain_of(y):
+            return 2**y - 1 if gain == "exponential" else y
+
+        if expected == "gain":
+            gains = [at(r, [gain_of(y) for y in labels]) for r in range(depth)]
+        else:
+            gains = [gain_of(x) for x in relevance]
+        ideal = sorted((gain_of(y) for y in labels), reverse=True)
+        return _dcg(gains) / _dcg(ideal[:depth])
+    if name == "err":
+        return _cascade([(2**x - 1) / 2**max_label for x in relevance])
+    if name == "arp":
+        cost = sum((r + 1) * x for r, x in enumerate(relevance))
+        if topn is not None and topn < size:
+            cost += (topn + 1) * (sum(labels) - sum(relevance))
+        return cost / sum(labels)
+    raise ValueError(name)
+
+
+def _dcg(gains):
+    return sum(g / math.log2(r + 2) for r, g in enumerate(gains))
+
+
+def _cascade(stops):
+    total, going_on = 0.0, 1.0
+    for r, stop in enumerate(stops):
+        total += going_on * stop / (r + 1)
+        going_on *= 1 - stop
+    return total
+
+
+def smoothi_loss(scores, labels, name, alpha, delta, products=None, **arguments):
+    """1 - metric under SmoothI (the metric itself for ARP); 0 on an empty list."""
+    depth = len(scores) if arguments.get("topn") is None else arguments["topn"]
+    rows = smoothi_indicators(scores, min(depth, len(scores)), alpha, delta, products)
+    value = metric(name, rows, labels, **arguments)
+    if value is None:
+        return 0.0
+    return value if name == "arp" else 1 - value
+
+
+def smoothi_loss_gradient(
+    scores, labels, name, alpha, delta, stop_gradient, **arguments
+):
+    """The gradient of `smoothi_loss`, with or without the stop-gradient."""
+    products = None
+    if stop_gradient:
+        products = smoothi_products(scores, len(scores), alpha, delta)
+    return gradient(
+        lambda s: smoothi_loss(s, labels, name, alpha, delta, products, **arguments),
+        scores,
+    )

@@ -1,0 +1,224 @@
+"""The training command, run as a user runs it."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import pytrec_eval
+import tensorflow as tf
+from PIL import Image
+
+from tests.conftest import make_lists
+from tfr_ext import data
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def train(*flags, check=True):
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.train", *map(str, flags)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    if check:
+        assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+SMALL = (
+    "--flagfile=configs/quickstart.cfg",
+    "--synthetic_num_queries=60",
+    "--synthetic_list_size=12",
+    "--hidden_sizes=8",
+    "--batch_size=8",
+    "--num_epochs=3",
+    "--gain=linear",
+    "--verbose=line",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("run")
+    return directory, train(*SMALL, f"--model_dir={directory}")
+
+
+def test_the_files_of_a_run(run):
+    directory, done = run
+    assert {
+        "checkpoints",
+        "tensorboard",
+        "flags.cfg",
+        "metrics.json",
+        "per_query.tsv",
+        "run.trec",
+        "qrels.trec",
+        "curves.png",
+        "export",
+    } == set(os.listdir(directory))
+    assert list((directory / "tensorboard").rglob("events.out.tfevents.*"))
+    with Image.open(directory / "curves.png") as picture:
+        assert picture.size[0] > 500
+        assert len(set(picture.convert("L").getdata())) > 20
+    assert "train: 36 queries, 432 items of 25 features" in done.stdout
+    assert "ndcg_10" in done.stdout and "Exported for serving" in done.stdout
+
+
+def test_the_files_agree_with_each_other(run):
+    directory, _ = run
+    report = json.loads((directory / "metrics.json").read_text())
+    assert report["convention"]["gain"] == "linear"
+    with open(directory / "per_query.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert len(rows) == report["queries"]["test"] == 12
+    for name, mean in report["test"].items():
+        np.testing.assert_allclose(
+            np.mean([float(row[name]) for row in rows]), mean, rtol=1e-7
+        )
+    with open(directory / "run.trec") as file:
+        trec_run = pytrec_eval.parse_run(file)
+    with open(directory / "qrels.trec") as file:
+        qrels = pytrec_eval.parse_qrel(file)
+    theirs = {
+        "ndcg": "ndcg",
+        "ndcg_10": "ndcg_cut_10",
+        "ndcg_1": "ndcg_cut_1",
+        "precision_5": "P_5",
+        "map": "map",
+        "mrr": "recip_rank",
+    }
+    evaluated = pytrec_eval.RelevanceEvaluator(qrels, set(theirs.values())).evaluate(
+        trec_run
+    )
+    for ours, name in theirs.items():
+        mean = np.mean([query[name] for query in evaluated.values()])
+        np.testing.assert_allclose(report["test"][ours], mean, atol=1e-7)
+
+
+def test_the_export_gives_the_scores_of_the_run(run):
+    directory, _ = run
+    lists = data.synthetic_lists(60, 12, shared_columns=True, seed=1)
+    served = tf.saved_model.load(str(directory / "export" / "1"))
+    with open(directory / "run.trec") as file:
+        ranked = {(row.split()[0], row.split()[2]): row.split()[4] for row in file}
+    for q in {query for query, _ in ranked}:
+        chosen = lists.select([lists.query_ids.index(q)])
+        scores = served.signatures["serving_default"](
+            tf.constant(chosen.features[np.newaxis])
+        )["scores"][0]
+        for i, score in enumerate(scores.numpy()):
+            written = np.float32(ranked[q, f"{q}-{i + 1}"])
+            np.testing.assert_allclose(written, score, rtol=1e-5, atol=1e-6)
+
+
+def test_the_same_seed_gives_the_same_result_and_flags_cfg_reproduces(run, tmp_path):
+    directory, _ = run
+    train(f"--flagfile={directory}/flags.cfg", f"--model_dir={tmp_path}")
+    for name in ("metrics.json", "run.trec", "per_query.tsv"):
+        assert (tmp_path / name).read_text() == (directory / name).read_text()
+    other = tmp_path / "other"
+    train(f"--flagfile={directory}/flags.cfg", f"--model_dir={other}", "--seed=2")
+    assert (other / "run.trec").read_text() != (directory / "run.trec").read_text()
+
+
+def write_letor(path, lists):
+    with open(path, "w") as file:
+        for q in range(lists.num_lists):
+            for i in range(lists.row_splits[q], lists.row_splits[q + 1]):
+                features = " ".join(
+                    f"{j}:{x:.6f}" for j, x in enumerate(lists.features[i], 1)
+                )
+                file.write(
+                    f"{lists.labels[i]:g} qid:{lists.query_ids[q]} {features} "
+                    f"#docid = D{i}\n"
+                )
+
+
+def test_one_text_file_with_a_loss_of_tfr_and_early_stopping(tmp_path):
+    lists = make_lists([5, 3, 8, 2] * 10, num_features=4)
+    write_letor(tmp_path / "all.txt", lists)
+    done = train(
+        "--flagfile=configs/text.cfg",
+        f"--train_path={tmp_path}/all.txt",
+        f"--model_dir={tmp_path}/model",
+        "--loss_param=",
+        "--loss=approx_ndcg_loss",
+        "--loss_param=temperature=0.5",
+        "--hidden_sizes=4,3",
+        "--early_stopping_patience=2",
+        "--monitor=arp",
+        "--num_epochs=30",
+        "--learning_rate_schedule=cosine:2",
+        "--list_size=4",
+        "--metrics=ndcg_3,map",
+        "--verbose=silent",
+    )
+    report = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert list(report["test"]) == ["ndcg_3", "map"]
+    assert report["queries"] == {"valid": 8, "test": 8}
+    assert report["epochs"] == min(30, report["best_epoch"] + 2)
+    assert "--list_size=4 cut" in done.stdout and "training lists" in done.stdout
+    first = (tmp_path / "model" / "run.trec").read_text().split()[2]
+    assert first.startswith("D")
+
+
+def bad(tmp_path, *flags):
+    model_dir = tmp_path / "model"
+    done = train(*flags, f"--model_dir={model_dir}", check=False)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr, done.stderr
+    assert not (model_dir / "metrics.json").exists()
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--loss=smoothy_loss"], ["'smoothy_loss'", "did you mean 'smoothi_loss'"]),
+        (["--loss_param=aplha=1"], ["'aplha'", "did you mean 'alpha'"]),
+        (["--loss_param=alpha"], ["--loss_param", "name=value", "'alpha'"]),
+        (["--loss_param=alpha=-1"], ["`alpha`", "positive", "-1"]),
+        (["--metrics=ndgc_10"], ["'ndgc_10'", "ndcg"]),
+        (["--monitor=loss"], ["'loss'"]),
+        (["--learning_rate_schedule=linear"], ["'linear'", "cosine"]),
+        (["--optimizer=adma"], ["adma"]),
+        (["--hidden_sizes=12,x"], ["hidden_sizes", "'x'"]),
+        (["--num_epoch=3"], ["num_epoch", "num_epochs"]),
+        (["--dataset=text"], ["--train_path"]),
+        (["--train_path=x.txt"], ["--dataset=text"]),
+        (["--dataset=text", "--train_path=none.txt"], ["none.txt"]),
+        (["--gain=cubic"], ["gain", "exponential"]),
+        (["stray"], ["stray"]),
+    ],
+    ids=lambda x: x[0] if isinstance(x, list) else "",
+)
+def test_bad_flags_are_told_and_nothing_is_written(tmp_path, flags, told):
+    message = bad(tmp_path, *flags)
+    for part in told:
+        assert part in message
+
+
+def test_a_bad_line_is_told_with_file_and_line(tmp_path):
+    path = tmp_path / "bad.txt"
+    path.write_text("1 qid:1 1:0.5\n0 qid:1 1:abc\n")
+    message = bad(tmp_path, "--dataset=text", f"--train_path={path}")
+    assert f"{path}:2" in message and "abc" in message
+
+
+def test_a_loss_that_is_not_finite_is_told(tmp_path):
+    message = bad(
+        tmp_path,
+        *SMALL,
+        "--nobatch_normalization",
+        "--loss=mean_squared_loss",
+        "--loss_param=",
+        "--optimizer=sgd",
+        "--learning_rate=1e20",
+    )
+    assert "The loss became" in message and "--learning_rate" in message

@@ -1,0 +1,118 @@
+"""Rank indicators: rows, limits, and the fast forms against the plain ones."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import oracles
+from tfr_ext import relaxations
+
+
+def lists(seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=[3, 8]).astype(dtype)
+    mask = np.arange(8) < np.array([[8], [5], [1]])
+    return tf.constant(scores), tf.constant(mask)
+
+
+def test_smoothi_rows_equal_the_oracle_and_are_stochastic():
+    scores, mask = lists()
+    rows = relaxations.smoothi(scores, mask, alpha=2.0, delta=0.2).numpy()
+    for b, size in enumerate([8, 5, 1]):
+        real = [float(s) for s in scores[b, :size]]
+        expected = np.real(oracles.smoothi_indicators(real, size, 2.0, 0.2))
+        np.testing.assert_allclose(rows[b, :size, :size], expected, rtol=1e-9)
+        np.testing.assert_allclose(rows[b].sum(axis=1), 1.0)
+        assert not rows[b, :, size:].any()
+
+
+@pytest.mark.parametrize("num_ranks", [1, 3, 8])
+@pytest.mark.parametrize("stop_gradient", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_smoothi_expectation_equals_the_matrix_product(num_ranks, stop_gradient, scale):
+    # scale 100 leaves the range where exp() needs no maximum subtracted.
+    scores, mask = lists()
+    scores *= scale
+    values = tf.where(mask, tf.abs(scores) % 3, 0)
+    weights = tf.constant(np.random.default_rng(1).normal(size=[3, num_ranks]))
+
+    def value_and_slopes(expected):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            ranked = expected()
+            total = tf.reduce_sum(ranked * weights)
+        return ranked, tape.gradient(total, scores)
+
+    options = {"alpha": 1.5, "stop_gradient": stop_gradient}
+    fast = value_and_slopes(
+        lambda: relaxations.smoothi_expectation(
+            scores, mask, values, num_ranks, **options
+        )
+    )
+    plain = value_and_slopes(
+        lambda: tf.linalg.matvec(
+            relaxations.smoothi(scores, mask, num_ranks, **options),
+            tf.stop_gradient(values),
+        )
+    )
+    for a, b in zip(fast, plain):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "xla"])
+def test_rows_left_out_for_being_uniform_are_uniform(jit):
+    """Past the rows that rounding can tell apart, the long way gives the same."""
+    rng = np.random.default_rng(2)
+    scores = tf.constant(rng.normal(size=[2, 400]), tf.float32)
+    values = tf.constant(rng.integers(0, 3, [2, 400]), tf.float32)
+    mask = tf.constant(np.arange(400) < [[400], [390]])
+    values = tf.where(mask, values, 0)
+    weights = tf.constant(rng.normal(size=[2, 400]), tf.float32)
+
+    def fast(scores):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            ranked = relaxations.smoothi_expectation(scores, mask, values)
+            total = tf.reduce_sum(ranked * weights)
+        return ranked, tape.gradient(total, scores)
+
+    def plain(scores):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            ranked = tf.linalg.matvec(relaxations.smoothi(scores, mask), values)
+            total = tf.reduce_sum(ranked * weights)
+        return ranked, tape.gradient(total, scores)
+
+    if jit is not None:
+        fast = tf.function(fast, jit_compile=jit)
+    for a, b in zip(fast(scores), plain(scores)):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
+
+
+def test_smoothi_tends_to_the_exact_sort():
+    rng = np.random.default_rng(0)
+    scores = tf.constant([rng.permutation(np.arange(1.0, 9.0))])
+    mask = tf.ones_like(scores, tf.bool)
+    exact = relaxations.exact_sort(scores, mask, 4)
+    smooth = relaxations.smoothi(scores, mask, 4, alpha=50.0)
+    np.testing.assert_allclose(smooth, exact, atol=1e-6)
+
+
+def test_exact_sort_breaks_ties_by_position_and_puts_padding_last():
+    scores = tf.constant([[1.0, 5.0, 1.0, 9.0, 5.0]])
+    mask = tf.constant([[True, True, True, False, True]])
+    order = relaxations.ranking(scores, mask)
+    assert order.numpy().tolist() == [[1, 4, 0, 2, 3]]
+    expected = oracles.exact_indicators([1.0, 5.0, 1.0, 5.0], 4)
+    rows = relaxations.exact_sort(scores, mask, 4).numpy()[0]
+    np.testing.assert_array_equal(rows[:, [0, 1, 2, 4]], expected)
+    np.testing.assert_array_equal(
+        relaxations.exact_expectation(scores, mask, scores, 2), [[5.0, 5.0]]
+    )
+
+
+def test_padding_stays_last_below_the_lowest_float():
+    lowest = np.finfo(np.float32).min
+    scores = tf.constant([[0.0, lowest]], tf.float32)
+    mask = tf.constant([[False, True]])
+    assert relaxations.ranking(scores, mask).numpy().tolist() == [[1, 0]]

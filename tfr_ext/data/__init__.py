@@ -1,0 +1,24 @@
+"""Ranking data: readers, synthetic lists and batches."""
+
+from tfr_ext.data.batching import (
+    FEATURES,
+    MASK,
+    BatchedLists,
+    padded_batch,
+    truncate,
+)
+from tfr_ext.data.letor import DataFormatError, read_letor
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.synthetic import synthetic_lists
+
+__all__ = [
+    "FEATURES",
+    "MASK",
+    "BatchedLists",
+    "DataFormatError",
+    "RankingLists",
+    "padded_batch",
+    "read_letor",
+    "synthetic_lists",
+    "truncate",
+]

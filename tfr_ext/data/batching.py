@@ -1,0 +1,213 @@
+"""From lists in memory to padded batches: bucketed by length, shuffled by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.inputs import PADDING_LABEL
+
+FEATURES = "float_features"
+MASK = "mask"
+
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
+
+# Batches whose lists are sorted by length together: more leave less padding, fewer
+# mix short and long lists in the order of an epoch more freely.
+_BUCKET_BATCHES = 32
+
+
+def truncate(
+    lists: RankingLists, list_size: int, seed: int
+) -> tuple[RankingLists, int]:
+    """Cuts long lists down to a random choice of their items, in their order.
+
+    Args:
+        lists: the lists.
+        list_size: the most items that a list may have, at least 1.
+        seed: seed of the choice.
+
+    Returns:
+        The lists, and how many of them were cut.
+    """
+    if list_size < 1:
+        raise ValueError(f"`list_size` must be at least 1. Received: {list_size}.")
+    long = np.flatnonzero(lists.lengths > list_size)
+    if not len(long):
+        return lists, 0
+    rng = np.random.default_rng(seed)
+    kept = np.ones(lists.num_items, bool)
+    for q in long:
+        start, end = lists.row_splits[q], lists.row_splits[q + 1]
+        dropped = rng.permutation(end - start)[list_size:]
+        kept[start + dropped] = False
+    lengths = np.minimum(lists.lengths, list_size)
+    return (
+        RankingLists(
+            features=lists.features[kept],
+            labels=lists.labels[kept],
+            row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+            query_ids=lists.query_ids,
+            doc_ids=None
+            if lists.doc_ids is None
+            else [lists.doc_ids[i] for i in np.flatnonzero(kept)],
+        ),
+        len(long),
+    )
+
+
+def padded_positions(
+    lists: RankingLists, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where the items of some lists are, padded to the longest of them.
+
+    Args:
+        lists: the lists.
+        chosen: indices of lists, `[batch]`.
+
+    Returns:
+        Item indices `[batch, list]` (0 at padding), and the mask of real items.
+    """
+    lengths = lists.lengths[chosen]
+    offsets = np.arange(lengths.max(initial=0))
+    mask = offsets < lengths[:, np.newaxis]
+    where = lists.row_splits[chosen][:, np.newaxis] + offsets
+    return np.where(mask, where, 0), mask
+
+
+def padded_batch(lists: RankingLists, chosen: np.ndarray) -> Batch:
+    """Returns some lists as a batch that a model takes.
+
+    Args:
+        lists: the lists.
+        chosen: indices of lists, `[batch]`.
+
+    Returns:
+        `({'float_features': [batch, list, features], 'mask': [batch, list]}, labels)`;
+        padding has features 0, mask False and label -1.
+    """
+    where, mask = padded_positions(lists, chosen)
+    features = lists.features[where]
+    features[~mask] = 0
+    labels = np.where(mask, lists.labels[where], np.float32(PADDING_LABEL))
+    return {FEATURES: features, MASK: mask}, labels
+
+
+def cut_by_items(
+    order: np.ndarray, lengths: np.ndarray, max_items: int
+) -> Iterator[np.ndarray]:
+    """Cuts lists, sorted by length, into batches of a bounded number of padded items.
+
+    Args:
+        order: indices of lists, from short to long.
+        lengths: length of each list.
+        max_items: most items, padding included, of a batch of more than one list.
+
+    Yields:
+        Consecutive pieces of `order`.
+    """
+    start = 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or (end - start + 1) * lengths[order[end]] > max_items:
+            yield order[start:end]
+            start = end
+
+
+class BatchedLists:
+    """Batches of lists, in a new order each epoch, as a `tf.data.Dataset`.
+
+    An epoch shuffles the lists, sorts runs of 32 batches by length so that lists of
+    like length share a batch and padding stays small, and shuffles the batches. The
+    order depends on the seed and the number of the epoch only.
+
+    Without a seed the lists stay in their order: for evaluation.
+
+    Attributes:
+        epoch: number of the epoch that the next iteration of the dataset gives.
+
+    Examples:
+        >>> lists = RankingLists(np.zeros([3, 2], np.float32), np.float32([1, 0, 2]),
+        ...                      np.int64([0, 2, 3]), ["a", "b"])
+        >>> for features, labels in BatchedLists(lists, batch_size=2).dataset():
+        ...     print(features["float_features"].shape, labels.numpy().tolist())
+        (2, 2, 2) [[1.0, 0.0], [2.0, -1.0]]
+    """
+
+    def __init__(
+        self,
+        lists: RankingLists,
+        batch_size: int,
+        seed: int | None = None,
+        bucket_by_length: bool = True,
+    ):
+        """Initialises the batches.
+
+        Args:
+            lists: the lists.
+            batch_size: lists per batch; the last batch of an epoch may have fewer.
+            seed: seed of the shuffling; None keeps the order of the lists.
+            bucket_by_length: whether shuffled lists are batched by length.
+
+        Raises:
+            ValueError: if an argument is out of range.
+        """
+        if batch_size < 1:
+            raise ValueError(
+                f"`batch_size` must be at least 1. Received: {batch_size}."
+            )
+        self._lists = lists
+        self._batch_size = batch_size
+        self._seed = seed
+        self._bucket = bucket_by_length
+        self.epoch = 0
+
+    @property
+    def num_batches(self) -> int:
+        """Number of batches of an epoch."""
+        return -(-self._lists.num_lists // self._batch_size)
+
+    def order(self, epoch: int) -> list[np.ndarray]:
+        """Returns which lists stand in each batch of an epoch."""
+        lists, size = self._lists, self._batch_size
+        if self._seed is None:
+            order = np.arange(lists.num_lists)
+            return [order[i : i + size] for i in range(0, len(order), size)]
+        rng = np.random.default_rng([self._seed, epoch])
+        order = rng.permutation(lists.num_lists)
+        if not self._bucket:
+            return [order[i : i + size] for i in range(0, len(order), size)]
+        batches = []
+        for i in range(0, len(order), size * _BUCKET_BATCHES):
+            run = order[i : i + size * _BUCKET_BATCHES]
+            run = run[np.argsort(lists.lengths[run], kind="stable")]
+            batches += [run[j : j + size] for j in range(0, len(run), size)]
+        return [batches[i] for i in rng.permutation(len(batches))]
+
+    def padding_waste(self, epoch: int = 0) -> float:
+        """Returns padded items over real items, over one epoch."""
+        lengths = self._lists.lengths
+        padded = sum(len(b) * lengths[b].max() for b in self.order(epoch))
+        return float(padded / max(1, self._lists.num_items))
+
+    def dataset(self) -> tf.data.Dataset:
+        """Returns one epoch as a dataset; each iteration of it is the next epoch."""
+
+        def batches() -> Iterator[Batch]:
+            epoch, self.epoch = self.epoch, self.epoch + 1
+            for chosen in self.order(epoch):
+                yield padded_batch(self._lists, chosen)
+
+        features = self._lists.num_features
+        signature = (
+            {
+                FEATURES: tf.TensorSpec([None, None, features], tf.float32),
+                MASK: tf.TensorSpec([None, None], tf.bool),
+            },
+            tf.TensorSpec([None, None], tf.float32),
+        )
+        dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
+        cardinality = tf.data.experimental.assert_cardinality(self.num_batches)
+        return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)

@@ -1,0 +1,255 @@
+"""The slow, simple reading of LETOR text: it decides what is accepted and why not.
+
+`tfr_ext.data.letor` reads good text with array operations. Where those see
+anything unusual, the chunk comes here, is read line by line, and either raises
+the error that names the line or is returned, right but slowly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+MAX_INDEX = 1_000_000
+"""Largest feature index accepted when the caller does not say how many there are."""
+
+NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+"""A decimal number: stricter than Python's float, which takes `1_0`, `nan`, `inf`."""
+
+_NUMBER = re.compile(NUMBER)
+_TOKEN = re.compile(rb"[^ \t]+")
+_DOC_ID = re.compile(rb"[ \t]*docid[ \t]*=[ \t]*([^ \t]+)", re.IGNORECASE)
+_CONTROL = re.compile(rb"[\x00-\x20\x7f]")
+_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_SHOWN = 40
+
+
+class DataFormatError(ValueError):
+    """A data file does not have the format that was expected.
+
+    Attributes:
+        path: The file, or None if no single file is at fault.
+        line: The line in the (uncompressed) file, from 1, or None if no single
+            line is at fault.
+
+    Examples:
+        >>> str(DataFormatError("expected a number. Found: 'x'", "train.txt", 17))
+        "train.txt:17: expected a number. Found: 'x'"
+    """
+
+    def __init__(
+        self, problem: str, path: str | None = None, line: int | None = None
+    ) -> None:
+        """Creates the error.
+
+        Args:
+            problem: What was expected and what was found.
+            path: The file.
+            line: The line, from 1.
+        """
+        super().__init__(problem, path, line)  # All of it, so that pickling works.
+        self.path = path
+        self.line = line
+
+    def __str__(self) -> str:
+        """Returns `path:line: problem`, as compilers do."""
+        where = [str(x) for x in (self.path, self.line) if x is not None]
+        return ": ".join([":".join(where), self.args[0]] if where else [self.args[0]])
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """What some whole lines of a file say, one entry per line that holds data.
+
+    Attributes:
+        lines: Line numbers in the file, from 1.
+        labels: float32 labels.
+        query_ids: Query identifiers.
+        doc_ids: Document identifiers, or None if a line has none.
+        counts: Number of features of each line.
+        index: Feature indices, from 1, of all lines, as they follow in the text.
+        value: float32 feature values that belong to `index`.
+        num_null: How many values were `NULL`.
+    """
+
+    lines: Sequence[int]
+    labels: np.ndarray
+    query_ids: list[str]
+    doc_ids: list[str] | None
+    counts: np.ndarray
+    index: np.ndarray
+    value: np.ndarray
+    num_null: int
+
+
+def out_of_range(index: str, num_features: int | None) -> str:
+    """Says that a feature index is outside of what is accepted."""
+    if num_features is None:
+        allowed = f"1 to {MAX_INDEX} (the limit where `num_features` is None)"
+    else:
+        allowed = f"1 to {num_features} (num_features={num_features})"
+    return f"feature index {index} is out of range, expected {allowed}"
+
+
+def parse_label(token: bytes) -> np.float32:
+    """Reads a label.
+
+    Args:
+        token: The text of the label.
+
+    Returns:
+        The label.
+
+    Raises:
+        ValueError: If it is not a number from 0 up that float32 can hold. The
+            message says what was expected.
+    """
+    label = _parse_number(token, "label")
+    if label < 0:
+        raise ValueError(
+            "label is negative, expected a number >= 0 "
+            "(a negative label marks padding in TensorFlow Ranking)"
+        )
+    return label + np.float32(0)  # -0.0 becomes 0.0.
+
+
+def parse_slowly(
+    text: bytes,
+    path: str,
+    first_line: int,
+    num_features: int | None,
+    missing_value: float,
+) -> Chunk:
+    """Reads lines one by one and explains the first one that is wrong.
+
+    Args:
+        text: Whole lines, each with its line feed.
+        path: The file, for messages.
+        first_line: Number of the first line of `text`.
+        num_features: Largest index accepted; None for `MAX_INDEX`.
+        missing_value: What `NULL` becomes.
+
+    Returns:
+        What the lines say.
+
+    Raises:
+        DataFormatError: If a line is wrong.
+    """
+    lines: list[int] = []
+    labels: list[np.float32] = []
+    query_ids: list[str] = []
+    doc_ids: list[str | None] = []
+    counts: list[int] = []
+    features: list[tuple[int, float | np.float32 | None]] = []
+    for number, line in enumerate(text.split(b"\n")[:-1], first_line):
+        token = line
+        try:
+            line = line[:-1] if line.endswith(b"\r") else line
+            for char, name in ((b"\0", "NUL byte"), (b"\r", "carriage return")):
+                if char in line:
+                    token = line[max(0, line.find(char) - 10) :]
+                    raise ValueError(f"unexpected {name}, expected one line of text")
+            data, _, comment = line.partition(b"#")
+            tokens = _TOKEN.findall(data)
+            if not tokens:
+                continue
+            token = tokens[0]
+            labels.append(parse_label(token))
+            token = tokens[1] if len(tokens) > 1 else line
+            query_ids.append(_parse_query_id(token))
+            seen: set[int] = set()
+            for token in tokens[2:]:
+                index, value = _parse_feature(token, num_features)
+                if index in seen:
+                    raise ValueError(
+                        f"feature index {index} is repeated, expected each index "
+                        "at most once in a line"
+                    )
+                seen.add(index)
+                features.append((index, value))
+            token = comment
+            doc_ids.append(_parse_doc_id(comment))
+        except ValueError as error:
+            shown = token.decode("utf-8", "backslashreplace")
+            if len(shown) > _SHOWN:
+                shown = shown[:_SHOWN] + "..."
+            raise DataFormatError(f"{error}. Found: {shown!r}", path, number) from None
+        lines.append(number)
+        counts.append(len(tokens) - 2)
+    found_ids = [x for x in doc_ids if x is not None]
+    return Chunk(
+        lines,
+        np.array(labels, np.float32),
+        query_ids,
+        found_ids if len(found_ids) == len(lines) else None,
+        np.array(counts, np.int64),
+        np.array([i for i, _ in features], np.int64),
+        np.array([missing_value if v is None else v for _, v in features], np.float32),
+        sum(v is None for _, v in features),
+    )
+
+
+def _parse_number(token: bytes, what: str) -> np.float32:
+    """Reads a decimal number that float32 can hold."""
+    if not _NUMBER.fullmatch(token):
+        if _NOT_FINITE.fullmatch(token):
+            raise ValueError(f"{what} is not finite, expected a finite number")
+        raise ValueError(f"{what} is not a number, expected a decimal number")
+    with np.errstate(over="ignore", under="ignore"):
+        number = np.float32(float(token))
+    if not np.isfinite(number):
+        raise ValueError(f"{what} is too large, expected a number that float32 holds")
+    return number
+
+
+def _parse_query_id(token: bytes) -> str:
+    """Reads `qid:NAME`."""
+    if not token.startswith(b"qid:"):
+        raise ValueError("the query is missing, expected `qid:NAME` after the label")
+    if token == b"qid:":
+        raise ValueError("the query is empty, expected `qid:NAME` without a blank")
+    if _CONTROL.search(token):
+        raise ValueError("the query holds a control character, expected text")
+    return _decode(token[4:], "the query")
+
+
+def _parse_doc_id(comment: bytes) -> str | None:
+    """Reads `docid = NAME` at the start of a comment."""
+    match = _DOC_ID.match(comment)
+    return _decode(match[1], "the document") if match else None
+
+
+def _decode(token: bytes, what: str) -> str:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{what} is not text, expected UTF-8") from None
+
+
+def _parse_feature(
+    token: bytes, num_features: int | None
+) -> tuple[int, np.float32 | None]:
+    """Reads `INDEX:VALUE`; the value is None for `NULL`."""
+    parts = token.split(b":")
+    if len(parts) != 2:
+        problem = "a feature has no colon" if len(parts) < 2 else "two colons"
+        raise ValueError(f"{problem}, expected `INDEX:VALUE`")
+    name, value = parts
+    digits = name[1:] if name[:1] == b"-" else name
+    if not digits.isdigit():
+        raise ValueError("a feature has no index, expected `INDEX:VALUE`")
+    # Not int() yet: it refuses thousands of digits with words of its own.
+    index = int(name) if len(digits.lstrip(b"0")) < 18 else 10**18
+    if digits is not name or not 1 <= index <= (
+        MAX_INDEX if num_features is None else num_features
+    ):
+        shown = name.decode() if len(name) <= 24 else name[:24].decode() + "..."
+        raise ValueError(out_of_range(shown, num_features))
+    if value == b"NULL":
+        return index, None
+    if not value:
+        raise ValueError("a feature has no value, expected `INDEX:VALUE`")
+    return index, _parse_number(value, "feature value")

@@ -1,0 +1,103 @@
+"""Ranking lists in memory: what every reader returns and every batcher takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class RankingLists:
+    """Judged items grouped into lists, one list per query, items in file order.
+
+    Items `row_splits[q]:row_splits[q + 1]` form list `q`.
+
+    Attributes:
+        features: float32 array of shape `[num_items, num_features]`.
+        labels: float32 array of shape `[num_items]`, all `>= 0`.
+        row_splits: int64 array of shape `[num_lists + 1]`, from 0 to `num_items`.
+        query_ids: `num_lists` query identifiers, all different.
+        doc_ids: `num_items` document identifiers, or None if the source has none.
+
+    Examples:
+        >>> lists = RankingLists(
+        ...     features=np.zeros([3, 2], np.float32),
+        ...     labels=np.float32([1, 0, 2]),
+        ...     row_splits=np.int64([0, 2, 3]),
+        ...     query_ids=["a", "b"],
+        ... )
+        >>> lists.num_lists, lists.num_items, lists.num_features
+        (2, 3, 2)
+        >>> lists.lengths.tolist()
+        [2, 1]
+    """
+
+    features: np.ndarray
+    labels: np.ndarray
+    row_splits: np.ndarray
+    query_ids: Sequence[str]
+    doc_ids: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that the arrays describe the same items."""
+        items = len(self.labels)
+        if self.features.ndim != 2 or len(self.features) != items:
+            raise ValueError(
+                "`features` must have shape [num_items, num_features] with "
+                f"num_items = {items} as `labels` has. Received: {self.features.shape}."
+            )
+        splits = self.row_splits
+        if len(splits) < 1 or splits[0] != 0 or splits[-1] != items:
+            raise ValueError(
+                f"`row_splits` must run from 0 to {items}. Received: {splits}."
+            )
+        if len(self.query_ids) != self.num_lists:
+            raise ValueError(
+                f"`query_ids` must name {self.num_lists} lists. "
+                f"Received: {len(self.query_ids)}."
+            )
+        if self.doc_ids is not None and len(self.doc_ids) != items:
+            raise ValueError(
+                f"`doc_ids` must name {items} items. Received: {len(self.doc_ids)}."
+            )
+
+    def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:
+        """Returns some of the lists, in the order given.
+
+        Args:
+            chosen: indices of lists.
+        """
+        chosen = np.asarray(chosen, np.int64)
+        splits = self.row_splits
+        items = np.concatenate(
+            [np.arange(splits[q], splits[q + 1]) for q in chosen] or [chosen]
+        )
+        return RankingLists(
+            features=self.features[items],
+            labels=self.labels[items],
+            row_splits=np.concatenate([[0], np.cumsum(self.lengths[chosen])]),
+            query_ids=[self.query_ids[q] for q in chosen],
+            doc_ids=self.doc_ids and [self.doc_ids[i] for i in items],
+        )
+
+    @property
+    def num_lists(self) -> int:
+        """Number of lists (queries)."""
+        return len(self.row_splits) - 1
+
+    @property
+    def num_items(self) -> int:
+        """Number of items (documents) over all lists."""
+        return len(self.labels)
+
+    @property
+    def num_features(self) -> int:
+        """Width of the feature vectors."""
+        return self.features.shape[1]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of items of each list, shape `[num_lists]`."""
+        return np.diff(self.row_splits)

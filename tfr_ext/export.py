@@ -1,0 +1,100 @@
+"""Export for TF Serving: a SavedModel that needs nothing but TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import Callable
+
+import tensorflow as tf
+import tensorflow_ranking as tfr
+
+from tfr_ext.data.batching import FEATURES, MASK
+from tfr_ext.models import feature_spec
+
+SCORES = "scores"
+DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+MASKED_SIGNATURE = "masked"
+ELWC_SIGNATURE = "elwc"
+
+
+def signatures(model: tf.keras.Model) -> dict[str, Callable]:
+    """Returns the functions by which a ranker is served.
+
+    All give `{'scores': [batch, list]}` for lists of any size; padding gets the lowest
+    finite float, so that it sorts last.
+
+    *   `serving_default`: `float_features` `[batch, list, features]`, all items real.
+    *   `masked`: `float_features` and `mask` `[batch, list]`, True at real items.
+    *   `elwc`: serialised `ExampleListWithContext` protos `[batch]`, whose examples
+        have `float_features`.
+
+    Args:
+        model: a model of `{'float_features', 'mask'}`.
+    """
+    num_features = model.input_shape[FEATURES][-1]
+    features_spec = tf.TensorSpec([None, None, num_features], tf.float32, FEATURES)
+
+    def scored(features: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        scores = model({FEATURES: features, MASK: mask}, training=False)
+        return {SCORES: tf.where(mask, scores, scores.dtype.min)}
+
+    @tf.function(input_signature=[features_spec])
+    def serving_default(float_features: tf.Tensor) -> dict[str, tf.Tensor]:
+        return scored(float_features, tf.ones(tf.shape(float_features)[:2], tf.bool))
+
+    @tf.function(
+        input_signature=[features_spec, tf.TensorSpec([None, None], tf.bool, MASK)]
+    )
+    def masked(float_features: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        return scored(float_features, mask)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def elwc(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = tfr.data.parse_from_example_list(
+            examples,
+            example_feature_spec={FEATURES: feature_spec(num_features)},
+            mask_feature_name=MASK,
+        )
+        return scored(features[FEATURES], features[MASK])
+
+    return {
+        DEFAULT_SIGNATURE: serving_default,
+        MASKED_SIGNATURE: masked,
+        ELWC_SIGNATURE: elwc,
+    }
+
+
+def next_version(export_dir: str) -> str:
+    """Returns the path of a version higher than any under `export_dir`."""
+    versions = [0]
+    if os.path.isdir(export_dir):
+        versions += [int(name) for name in os.listdir(export_dir) if name.isdigit()]
+    return os.path.join(export_dir, str(max(versions) + 1))
+
+
+def export_ranker(model: tf.keras.Model, export_dir: str) -> str:
+    """Exports a ranker as the next version under `export_dir`.
+
+    It is written aside and renamed, so that a server never sees half a model.
+
+    Args:
+        model: a model of `{'float_features', 'mask'}`.
+        export_dir: the directory of versions that TF Serving watches.
+
+    Returns:
+        The directory of the version.
+    """
+    os.makedirs(export_dir, exist_ok=True)
+    target = next_version(export_dir)
+    module = tf.Module()
+    module.model = model
+    aside = tempfile.mkdtemp(prefix=".writing-", dir=export_dir)
+    try:
+        os.chmod(aside, 0o755)  # mkdtemp's own mode would keep a server out
+        tf.saved_model.save(module, aside, signatures=signatures(model))
+        os.rename(aside, target)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return target

@@ -1,0 +1,164 @@
+"""Labels, scores and weights as TensorFlow Ranking's users pass them, made uniform.
+
+Losses and metrics take the same inputs; this is where they are checked and turned
+into dense `[batch, list]` tensors of one floating type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import tensorflow as tf
+
+TensorLike = Union[tf.Tensor, tf.RaggedTensor, Any]
+
+# The label of padding, as TensorFlow Ranking writes it.
+PADDING_LABEL = -1.0
+
+
+def dense(
+    y_true: TensorLike, y_pred: TensorLike, ragged: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Checks labels and scores and returns them dense, in one floating type.
+
+    Args:
+        y_true: labels of any number type, `[batch, list]`, negative at padding.
+        y_pred: scores of any floating type, `[batch, list]`.
+        ragged: whether they may be ragged tensors.
+
+    Returns:
+        Labels (-1 where a ragged tensor had no item) and scores: float64 if the
+        scores are, else float32.
+
+    Raises:
+        ValueError: if the shapes differ, or a ragged tensor came unexpectedly.
+    """
+    if isinstance(y_true, tf.RaggedTensor) or isinstance(y_pred, tf.RaggedTensor):
+        y_true, y_pred = _ragged_to_dense(y_true, y_pred, ragged)
+    labels = tf.convert_to_tensor(y_true)
+    scores = tf.convert_to_tensor(y_pred)
+    if (
+        labels.shape.rank not in (None, 2)
+        or scores.shape.rank not in (None, 2)
+        or not labels.shape.is_compatible_with(scores.shape)
+    ):
+        raise ValueError(
+            "`y_true` and `y_pred` must have the same shape [batch, list]. "
+            f"Received: y_true {labels.shape}, y_pred {scores.shape}."
+        )
+    if not scores.dtype.is_floating or scores.dtype.size < 4:
+        scores = tf.cast(scores, tf.float32)
+    labels = tf.cast(labels, scores.dtype)
+    if not (labels.shape.is_fully_defined() and scores.shape.is_fully_defined()):
+        labels, scores = _check_shapes_at_run_time(labels, scores)
+    return labels, scores
+
+
+def real_items(labels: tf.Tensor) -> tf.Tensor:
+    """Returns the mask of the items that are not padding."""
+    return labels >= 0
+
+
+def item_weights(
+    sample_weight: TensorLike | None, labels: tf.Tensor, ragged: bool
+) -> tf.Tensor:
+    """Returns sample weights per item, 0 at padding.
+
+    Args:
+        sample_weight: None, a scalar, or weights of shape `[batch]` (one per list,
+            also where batch and list sizes are equal), `[batch, 1]` or
+            `[batch, list]`, which may be ragged if `ragged`.
+        labels: dense labels `[batch, list]`, negative at padding.
+        ragged: whether the weights may be a ragged tensor.
+
+    Returns:
+        Weights of the labels' shape and type.
+
+    Raises:
+        ValueError: if the shape of the weights is none of these.
+    """
+    weights = 1.0 if sample_weight is None else sample_weight
+    if isinstance(weights, tf.RaggedTensor) and ragged and weights.shape.rank == 2:
+        weights = weights.to_tensor(shape=tf.shape(labels, tf.int64))
+    if not isinstance(weights, tf.RaggedTensor):
+        weights = tf.convert_to_tensor(weights)
+    shape, expected = weights.shape, labels.shape
+    if isinstance(weights, tf.RaggedTensor) or not (
+        shape.rank == 0
+        or (shape.rank == 1 and shape.is_compatible_with(expected[:1]))
+        or (
+            shape.rank == 2
+            and shape[:1].is_compatible_with(expected[:1])
+            and (shape[1] == 1 or shape[1:].is_compatible_with(expected[1:]))
+        )
+    ):
+        raise ValueError(
+            "`sample_weight` must be a scalar, or have shape [batch], [batch, 1] or "
+            f"[batch, list] where [batch, list] = {expected}. Received: {shape}."
+        )
+    if shape.rank == 1:
+        weights = weights[:, tf.newaxis]
+    weights = tf.cast(weights, labels.dtype) * tf.ones_like(labels)
+    return tf.where(real_items(labels), weights, 0)
+
+
+def list_weights(labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Averages item weights over each list as TensorFlow Ranking does.
+
+    The average is weighted by the labels; where all of them are 0, it is the plain
+    average over the real items (TensorFlow Ranking has 0 there).
+
+    Args:
+        labels: labels, 0 at padding, `[batch, list]`.
+        mask: True at real items, `[batch, list]`.
+        weights: item weights, 0 at padding, `[batch, list]`.
+
+    Returns:
+        Weights of shape `[batch, 1]`.
+    """
+    importance = tf.where(
+        tf.reduce_any(labels > 0, axis=1, keepdims=True),
+        labels,
+        tf.cast(mask, labels.dtype),
+    )
+    return tf.math.divide_no_nan(
+        tf.reduce_sum(weights * importance, axis=1, keepdims=True),
+        tf.reduce_sum(importance, axis=1, keepdims=True),
+    )
+
+
+def _ragged_to_dense(
+    y_true: TensorLike, y_pred: TensorLike, allowed: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    if not (
+        isinstance(y_true, tf.RaggedTensor) and isinstance(y_pred, tf.RaggedTensor)
+    ):
+        raise ValueError(
+            "`y_true` and `y_pred` must both be ragged or both be dense. "
+            f"Received: y_true {_describe(y_true)}, y_pred {_describe(y_pred)}."
+        )
+    if not allowed:
+        raise ValueError("Received ragged tensors. Build this with `ragged=True`.")
+    if y_true.dtype.is_unsigned:
+        y_true = tf.cast(y_true, tf.int64)
+    return y_true.to_tensor(tf.cast(PADDING_LABEL, y_true.dtype)), y_pred.to_tensor()
+
+
+def _describe(y: TensorLike) -> str:
+    kind = "ragged" if isinstance(y, tf.RaggedTensor) else "dense"
+    return f"{kind} of shape {getattr(y, 'shape', None)}"
+
+
+def _check_shapes_at_run_time(
+    labels: tf.Tensor, scores: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Checks shapes that only the running graph knows; they would broadcast else."""
+    check = tf.debugging.assert_equal(
+        tf.shape(labels),
+        tf.shape(scores),
+        "`y_true` and `y_pred` must have the same shape [batch, list].",
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        labels = tf.identity(labels)
+    known = labels.shape.merge_with(scores.shape).with_rank(2)
+    return tf.ensure_shape(labels, known), tf.ensure_shape(scores, known)

@@ -1,0 +1,99 @@
+"""Keras ranking losses, by class or by key.
+
+Every loss keeps the contract of `tfr_ext.losses.base.RankingLoss` and can be passed
+wherever a loss of `tfr.keras.losses` can.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_ranking as tfr
+
+from tfr_ext.losses.base import (
+    ItemwiseLoss,
+    ListwiseLoss,
+    MetricLoss,
+    RankingLoss,
+)
+from tfr_ext.losses.smoothi import SmoothILoss
+
+__all__ = [
+    "ItemwiseLoss",
+    "ListwiseLoss",
+    "MetricLoss",
+    "RankingLoss",
+    "SmoothILoss",
+    "get",
+    "keys",
+]
+
+_LOSSES: dict[str, type[RankingLoss]] = {cls.KEY: cls for cls in (SmoothILoss,)}
+
+
+def keys() -> list[str]:
+    """Returns the keys that `get` knows: ours, then those of `tfr.keras.losses`."""
+    return [*_LOSSES, *tfr.keras.losses.RankingLossKey.all_keys()]
+
+
+def get(
+    loss: str,
+    reduction: str = tf.keras.losses.Reduction.AUTO,
+    name: str | None = None,
+    **kwargs: Any,
+) -> tf.keras.losses.Loss:
+    """Builds a loss by key: one of this package, else one of TensorFlow Ranking.
+
+    Args:
+        loss: a key, such as 'smoothi_loss' or 'approx_ndcg_loss'; see `keys()`.
+        reduction: a `tf.keras.losses.Reduction`.
+        name: name of the loss.
+        **kwargs: arguments of the loss class.
+
+    Returns:
+        A Keras loss.
+
+    Raises:
+        ValueError: if the key is unknown, or the loss has no such argument; the
+            message lists what comes near.
+
+    Examples:
+        >>> get('smoothi_loss', alpha=2.0).get_config()['alpha']
+        2.0
+        >>> type(get('approx_ndcg_loss', temperature=1.0)).__name__
+        'ApproxNDCGLoss'
+    """
+    cls = _loss_class(loss)
+    known = [
+        parameter.name
+        for parameter in inspect.signature(cls.__init__).parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        and parameter.name not in ("self", "reduction", "name")
+    ]
+    for argument in kwargs:
+        if argument not in known:
+            raise ValueError(
+                f"{loss!r} has no parameter {argument!r}"
+                f"{_near(argument, known)} Its parameters are: {', '.join(known)}."
+            )
+    return cls(reduction=reduction, name=name, **kwargs)
+
+
+def _loss_class(loss: str) -> type[tf.keras.losses.Loss]:
+    if loss in _LOSSES:
+        return _LOSSES[loss]
+    if loss in tfr.keras.losses.RankingLossKey.all_keys():
+        # TensorFlow Ranking maps keys to classes inside its own `get` only.
+        return type(tfr.keras.losses.get(loss))
+    raise ValueError(
+        f"Unknown loss {loss!r}{_near(loss, keys())} "
+        f"The known losses are: {', '.join(keys())}."
+    )
+
+
+def _near(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=3)
+    return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else "."

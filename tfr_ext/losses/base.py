@@ -1,0 +1,228 @@
+"""The contract of every loss: inputs, masks, weights, reduction, configuration.
+
+A loss class names its arguments and one function of clean tensors; everything a
+TensorFlow Ranking user relies on besides is here.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Any, ClassVar, TypeVar
+
+import tensorflow as tf
+
+from tfr_ext import inputs, masked, objectives
+from tfr_ext.inputs import TensorLike
+
+_T = TypeVar("_T")
+
+
+def register(cls: type[_T]) -> type[_T]:
+    """Registers a class with Keras, so that saved models load it by name."""
+    return tf.keras.utils.register_keras_serializable(package="tfr_ext")(cls)
+
+
+def check_positive(argument: str, value: Any) -> float:
+    """Returns `value` as a positive finite float, or raises a ValueError."""
+    return _check_number(argument, value, "a positive finite number", 0, math.inf)
+
+
+def check_between(argument: str, value: Any, low: float, high: float) -> float:
+    """Returns `value` as a float strictly between bounds, or raises a ValueError."""
+    expected = f"a number in the open interval ({low}, {high})"
+    return _check_number(argument, value, expected, low, high)
+
+
+def check_bool(argument: str, value: Any) -> bool:
+    """Returns `value` if it is a bool, or raises a ValueError."""
+    if not isinstance(value, bool):
+        raise ValueError(f"`{argument}` must be True or False. Received: {value!r}.")
+    return value
+
+
+def _check_number(
+    argument: str, value: Any, expected: str, low: float, high: float
+) -> float:
+    try:
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low < number < high:
+        raise ValueError(f"`{argument}` must be {expected}. Received: {value!r}.")
+    return number
+
+
+class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
+    """Base of all losses; behaves as the losses of `tfr.keras.losses` do.
+
+    Labels and scores have shape `[batch, list]`; an item with a negative label is
+    padding. With `ragged=True` they may be ragged tensors. Labels may be integers and
+    scores of any floating type; the computation is in float32, or in float64 if the
+    scores are.
+
+    `sample_weight` may be None, a scalar, one weight per list (`[batch]` or
+    `[batch, 1]`), or one weight per item (`[batch, list]`).
+    """
+
+    def __init__(
+        self,
+        reduction: str = tf.keras.losses.Reduction.AUTO,
+        name: str | None = None,
+        ragged: bool = False,
+    ):
+        """Initialises the loss.
+
+        Args:
+            reduction: a `tf.keras.losses.Reduction`.
+            name: name of the loss, its key by default.
+            ragged: whether labels and scores may be ragged tensors.
+        """
+        super().__init__(reduction, name or self.KEY)
+        self._ragged = check_bool("ragged", ragged)
+
+    # The name by which `tfr_ext.losses.get` builds a class.
+    KEY: ClassVar[str]
+
+    @abc.abstractmethod
+    def compute(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Computes the unweighted loss of each list or item.
+
+        Args:
+            labels: labels, 0 at padding, `[batch, list]`, of the scores' type.
+            scores: float32 or float64 scores, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+        """
+
+    @abc.abstractmethod
+    def _normalized_weights(
+        self, labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the factors of the losses, of a shape that `compute` returns.
+
+        Args:
+            labels: labels, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+            weights: `[batch, list]` weights, 0 at padding.
+        """
+
+    def __call__(
+        self,
+        y_true: TensorLike,
+        y_pred: TensorLike,
+        sample_weight: TensorLike | None = None,
+    ) -> tf.Tensor:
+        """Computes the reduced, weighted loss; see `tf.keras.losses.Loss`.
+
+        Args:
+            y_true: labels `[batch, list]`, negative at padding.
+            y_pred: scores `[batch, list]`.
+            sample_weight: None, a scalar, or weights of shape `[batch]`,
+                `[batch, 1]` or `[batch, list]`.
+
+        Returns:
+            A scalar, or with `reduction='none'` the loss of each list or item.
+
+        Raises:
+            ValueError: if the shapes do not fit each other.
+        """
+        labels, scores = inputs.dense(y_true, y_pred, self._ragged)
+        mask = inputs.real_items(labels)
+        weights = inputs.item_weights(sample_weight, labels, self._ragged)
+        factors = self._normalized_weights(tf.where(mask, labels, 0), mask, weights)
+        return super().__call__(labels, scores, factors)
+
+    def call(self, y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
+        """Computes the unreduced, unweighted loss; see `tf.keras.losses.Loss`."""
+        labels, scores = inputs.dense(y_true, y_pred, self._ragged)
+        mask = inputs.real_items(labels)
+        # Cleaned before anything is computed: what stands at padding can then
+        # reach neither the value nor, times 0, the gradient.
+        return self.compute(tf.where(mask, labels, 0), tf.where(mask, scores, 0), mask)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this loss again."""
+        config = super().get_config()
+        config["ragged"] = self._ragged
+        return config
+
+    def _is_mean(self) -> bool:
+        return self.reduction in (
+            tf.keras.losses.Reduction.AUTO,
+            tf.keras.losses.Reduction.SUM_OVER_BATCH_SIZE,
+        )
+
+
+class ListwiseLoss(RankingLoss):
+    """Base of losses with one value per list.
+
+    `compute` returns `[batch, 1]`. Item weights count as TensorFlow Ranking has it: the
+    weight of a list is the mean of its items' weights, weighted by their labels. Where
+    all labels are 0 it is the plain mean over the real items.
+    """
+
+    def _normalized_weights(
+        self, labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor
+    ) -> tf.Tensor:
+        return inputs.list_weights(labels, mask, weights)
+
+
+class ItemwiseLoss(RankingLoss):
+    """Base of pointwise and pairwise losses, with one value per item.
+
+    `compute` returns `[batch, list]`; a pairwise loss sums the pairs of an item. The
+    mean reductions are means over lists of the mean over a list's real items.
+    """
+
+    def _normalized_weights(
+        self, labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor
+    ) -> tf.Tensor:
+        if not self._is_mean():
+            return weights
+        # Keras divides by batch * list: this makes it batch * real items.
+        size = tf.cast(masked.list_size(labels), weights.dtype)
+        count = masked.num_real(mask, weights.dtype)[:, tf.newaxis]
+        return weights * tf.math.divide_no_nan(size, count)
+
+
+class MetricLoss(ListwiseLoss):
+    """Base of metric losses: an objective read off a relaxation.
+
+    A subclass says how item values are expected at each rank. A list with nothing
+    relevant contributes exactly 0, and no gradient.
+    """
+
+    def __init__(self, objective: objectives.Objective, **kwargs: Any):
+        """Initialises the loss.
+
+        Args:
+            objective: the metric to optimise.
+            **kwargs: `reduction`, `name` and `ragged`, see `RankingLoss`.
+        """
+        super().__init__(**kwargs)
+        self._objective = objective
+
+    @abc.abstractmethod
+    def _expected_at_ranks(
+        self,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+        values: tf.Tensor,
+        num_ranks: masked.Size,
+    ) -> tf.Tensor:
+        """Returns the expectation of `values` at each rank, `[batch, num_ranks]`."""
+
+    def compute(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """See `RankingLoss`."""
+        objective = self._objective
+        ranked = self._expected_at_ranks(
+            scores,
+            mask,
+            objective.item_values(labels),
+            masked.num_ranks(labels, objective.topn),
+        )
+        return objective.loss(ranked, labels, mask)[:, tf.newaxis]

@@ -1,0 +1,169 @@
+"""Per-query evaluation by a stated convention, and the means over queries."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext import objectives
+from tfr_ext.data import batching
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.metrics import keras_metrics
+
+DEFAULT_METRICS = (
+    "ndcg_1",
+    "ndcg_5",
+    "ndcg_10",
+    "ndcg",
+    "precision_1",
+    "precision_5",
+    "precision_10",
+    "map",
+    "mrr",
+    "arp",
+    "err_10",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Convention:
+    """What the metrics of a run mean.
+
+    Attributes:
+        gain: 'exponential' or 'linear', of NDCG.
+        empty_list: what a list without anything relevant counts as in a mean: 'zero',
+            'one', or 'skip' for not at all.
+        relevance_threshold: least label that is relevant to the binary metrics.
+        max_label: the highest grade of the collection, of ERR.
+    """
+
+    gain: str = "exponential"
+    empty_list: str = "zero"
+    relevance_threshold: float = 1.0
+    max_label: float | None = None
+
+    def metric_arguments(self, name: str) -> dict[str, Any]:
+        """Returns the arguments of a metric named such as 'ndcg_10'.
+
+        Args:
+            name: a metric, or a metric, an underscore and a cut-off.
+
+        Raises:
+            ValueError: if there is no such metric.
+
+        Examples:
+            >>> Convention().metric_arguments('ndcg_10')['topn']
+            10
+        """
+        match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", name)
+        if not match or match[1] not in objectives.names():
+            raise ValueError(
+                f"Unknown metric {name!r}. Expected one of {objectives.names()}, "
+                "optionally with a cut-off, such as 'ndcg_10'."
+            )
+        return {
+            "metric": match[1],
+            "topn": int(match[2]) if match[2] else None,
+            "gain": self.gain,
+            "relevance_threshold": self.relevance_threshold,
+            "max_label": self.max_label,
+        }
+
+    def objective(self, name: str) -> objectives.Objective:
+        """Returns the objective of a metric named such as 'ndcg_10'."""
+        arguments = self.metric_arguments(name)
+        return objectives.get(arguments.pop("metric"), **arguments)
+
+    def keras_metric(self, name: str) -> keras_metrics.RankingMetric:
+        """Returns the Keras metric of that name."""
+        return keras_metrics.RankingMetric(
+            **self.metric_arguments(name), empty_list=self.empty_list, name=name
+        )
+
+
+def higher_is_better(name: str) -> bool:
+    """Tells whether a metric named such as 'arp_10' is better when higher."""
+    return not objectives.is_cost(Convention().metric_arguments(name)["metric"])
+
+
+def per_query(
+    lists: RankingLists,
+    scores: np.ndarray,
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    convention: Convention = Convention(),  # noqa: B008 (frozen)
+) -> dict[str, np.ndarray]:
+    """Evaluates scores query by query.
+
+    Args:
+        lists: the judged lists.
+        scores: one score per item, `[num_items]`, in the order of `lists`.
+        metrics: names such as 'ndcg_10' or 'map'.
+        convention: what they mean.
+
+    Returns:
+        For each metric a float64 array `[num_lists]`; NaN where the convention skips
+        an empty list.
+
+    Raises:
+        ValueError: if there is not one finite score per item.
+
+    Examples:
+        >>> features, labels = np.zeros([2, 1], np.float32), np.float32([0, 1])
+        >>> lists = RankingLists(features, labels, np.int64([0, 2]), ["q"])
+        >>> per_query(lists, np.float32([2, 1]), ["mrr"])
+        {'mrr': array([0.5])}
+    """
+    scores = np.asarray(scores)
+    if scores.shape != (lists.num_items,):
+        raise ValueError(
+            f"`scores` must have shape ({lists.num_items},), one per item. "
+            f"Received: {scores.shape}."
+        )
+    if not np.isfinite(scores).all():
+        item = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise ValueError(f"Scores must be finite. Item {item} has {scores[item]}.")
+    built = {name: convention.objective(name) for name in metrics}
+    results = {name: np.empty(lists.num_lists) for name in metrics}
+    # Neighbours in length share a batch, so that little of it is padding.
+    order = np.argsort(lists.lengths, kind="stable")
+    for chosen in batching.cut_by_items(order, lists.lengths, max_items=1 << 16):
+        where, mask = batching.padded_positions(lists, chosen)
+        labels = np.where(mask, lists.labels[where].astype(np.float64), 0)
+        padded = np.where(mask, scores[where].astype(np.float64), 0)
+        for name, objective in built.items():
+            values, empty = keras_metrics.metric_per_list(
+                objective, tf.constant(labels), tf.constant(padded), tf.constant(mask)
+            )
+            empty_value = {"zero": 0.0, "one": 1.0, "skip": np.nan}
+            results[name][chosen] = np.where(
+                empty, empty_value[convention.empty_list], values
+            )
+    return results
+
+
+def means(values: Mapping[str, np.ndarray]) -> dict[str, float | None]:
+    """Averages per-query values over the queries that count.
+
+    Returns:
+        The mean of each metric, or None where every query is skipped.
+    """
+    return {
+        name: float(np.nanmean(v)) if np.isfinite(v).any() else None
+        for name, v in values.items()
+    }
+
+
+def parse_names(names: Sequence[str]) -> list[str]:
+    """Checks metric names, dropping repetitions.
+
+    Raises:
+        ValueError: if one is unknown.
+    """
+    for name in names:
+        Convention().metric_arguments(name)
+    return list(dict.fromkeys(names))

@@ -1,0 +1,324 @@
+"""Objectives: ranking metrics read off rank indicators.
+
+An objective sees a ranking only through the expected value of an item quantity at
+each rank, `ranked[b, r] = sum_j P[b, r, j] * item_values[b, j]`. With the indicators
+of the exact sort it is the metric itself; with a relaxation's it is differentiable.
+A loss is an objective read off a relaxation (`tfr_ext.losses`), a metric the same
+objective read off the exact sort (`tfr_ext.metrics`).
+
+Shapes: labels and masks are `[batch, list]`, `ranked` is `[batch, ranks]` where
+`ranks` is the cut-off or the list size, whichever is smaller; results are `[batch]`.
+Labels at padding are 0 here (callers clean them), and labels are not negative.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tfr_ext import masked
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective(abc.ABC):
+    """A ranking metric as a function of expected values at ranks.
+
+    Attributes:
+        topn: cut-off rank, or None for the whole list. A list shorter than the cut-off
+            counts with the ranks it has.
+    """
+
+    topn: int | None = None
+
+    # True for a cost, which is minimised as it stands.
+    is_cost: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Checks the arguments."""
+        if self.topn is not None and (
+            isinstance(self.topn, bool)
+            or not isinstance(self.topn, int)
+            or self.topn < 1
+        ):
+            raise ValueError(
+                f"`topn` must be None or an integer >= 1. Received: {self.topn!r}."
+            )
+
+    def item_values(self, labels: tf.Tensor) -> tf.Tensor:
+        """Returns the item quantity that is read at each rank."""
+        return labels
+
+    @abc.abstractmethod
+    def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
+        """Tells which lists have nothing relevant, `[batch]` bool."""
+
+    @abc.abstractmethod
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the metric; `ranked` is 0 beyond the real items."""
+
+    def value(self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the metric of each list; finite, but of no meaning, on empty ones.
+
+        Args:
+            ranked: expected `item_values` at the first ranks, `[batch, ranks]`.
+            labels: non-negative labels, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+        """
+        count = masked.num_real(mask, ranked.dtype)
+        real_rank = masked.ranks(ranked) <= count[:, tf.newaxis]
+        return self._value(tf.where(real_rank, ranked, 0), labels, mask)
+
+    def loss(self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns what a loss minimises: 0, without gradient, on empty lists."""
+        value = self.value(ranked, labels, mask)
+        loss = value if self.is_cost else 1.0 - value
+        return tf.where(self.is_empty(labels), tf.zeros_like(loss), loss)
+
+    def __call__(
+        self, indicators: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the metric of each list from indicators `[batch, ranks, list]`."""
+        ranked = tf.linalg.matvec(indicators, self.item_values(labels))
+        return self.value(ranked, labels, mask)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Graded(Objective):
+    """An objective of graded labels: a list is empty without a label above 0."""
+
+    def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
+        return ~tf.reduce_any(labels > 0, axis=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Binary(Objective):
+    """An objective of binary relevance, `label >= relevance_threshold`."""
+
+    relevance_threshold: float = 1.0
+
+    def item_values(self, labels: tf.Tensor) -> tf.Tensor:
+        return tf.cast(labels >= self.relevance_threshold, labels.dtype)
+
+    def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
+        return ~tf.reduce_any(labels >= self.relevance_threshold, axis=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # At 0 or below, padding (label 0 here) would count as relevant.
+        if not self.relevance_threshold > 0:
+            raise ValueError(
+                "`relevance_threshold` must be positive. "
+                f"Received: {self.relevance_threshold!r}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class NDCG(_Graded):
+    """Normalised discounted cumulative gain.
+
+    `sum_r gain_r / log2(r + 1)` over the first ranks, divided by the value of the
+    ideal ranking at the same cut-off.
+
+    Attributes:
+        gain: 'exponential' (`2**label - 1`) or 'linear' (`label`).
+        expected: what is averaged over the indicators. 'relevance': the gain of the
+            expected label (SmoothI); 'gain': the expected gain (PiRank).
+    """
+
+    gain: str = "exponential"
+    expected: str = "relevance"
+
+    def __post_init__(self) -> None:
+        """Checks the arguments."""
+        super().__post_init__()
+        _check_choice("gain", self.gain, ["exponential", "linear"])
+        _check_choice("expected", self.expected, ["relevance", "gain"])
+
+    def item_values(self, labels: tf.Tensor) -> tf.Tensor:
+        """See `Objective`."""
+        return self._gain(labels, labels) if self.expected == "gain" else labels
+
+    def _gain(self, values: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        if self.gain == "linear":
+            return values
+        # Divided by 2**max, which the ideal is too: no overflow for any label.
+        largest = tf.reduce_max(labels, axis=1, keepdims=True)
+        return tf.pow(2.0, values - largest) - tf.pow(2.0, -largest)
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        discounts = 1.0 / tf.math.log1p(masked.ranks(ranked))
+        gains = ranked if self.expected == "gain" else self._gain(ranked, labels)
+        ideal = tf.math.top_k(labels, k=masked.list_size(ranked)).values
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(gains * discounts, axis=1),
+            tf.reduce_sum(self._gain(ideal, labels) * discounts, axis=1),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision(_Binary):
+    """Share of relevant items in the first `topn` ranks, or in the list without one.
+
+    As in trec_eval, the divisor is the stated cut-off also for shorter lists.
+    """
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        found = tf.reduce_sum(ranked, axis=1)
+        if self.topn is not None:
+            return found / self.topn
+        return tf.math.divide_no_nan(found, masked.num_real(mask, ranked.dtype))
+
+
+@dataclasses.dataclass(frozen=True)
+class MAP(_Binary):
+    """Average precision: precision at each relevant item, over all relevant items."""
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        precision = tf.cumsum(ranked, axis=1) / masked.ranks(ranked)
+        relevant = tf.reduce_sum(self.item_values(labels), axis=1)
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(ranked * precision, axis=1), relevant
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MRR(_Binary):
+    """Reciprocal rank of the first relevant item: a cascade that stops there."""
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        return _cascade(ranked)
+
+
+@dataclasses.dataclass(frozen=True)
+class ERR(_Graded):
+    """Expected reciprocal rank (Chapelle et al., CIKM 2009).
+
+    A cascade where rank `r` satisfies with probability `(2**label - 1) / 2**max_label`.
+
+    Attributes:
+        max_label: the highest grade of the collection; required.
+    """
+
+    max_label: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the arguments."""
+        super().__post_init__()
+        if self.max_label is None or not self.max_label > 0:
+            raise ValueError(
+                "`max_label` must be given and positive for metric 'err': it is the "
+                f"highest grade of the collection. Received: {self.max_label!r}."
+            )
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        largest = tf.constant(self.max_label, ranked.dtype)
+        return _cascade(tf.pow(2.0, ranked - largest) - tf.pow(2.0, -largest))
+
+
+@dataclasses.dataclass(frozen=True)
+class ARP(_Graded):
+    """Average relevance position: the mean rank, weighted by the labels. A cost.
+
+    With a cut-off, relevance that is not found within it counts as standing at the
+    next rank: left out, it would cost nothing, and the minimum would be to push
+    everything relevant below the cut-off.
+    """
+
+    is_cost: ClassVar[bool] = True
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        ranks = masked.ranks(ranked)
+        total = tf.reduce_sum(labels, axis=1)
+        cost = tf.reduce_sum(ranks * ranked, axis=1)
+        if self.topn is not None:
+            count = masked.num_real(mask, ranked.dtype)
+            missed = total - tf.reduce_sum(ranked, axis=1)
+            next_rank = tf.cast(self.topn + 1, ranked.dtype)
+            cost += tf.where(count >= next_rank, missed * next_rank, 0)
+        return tf.math.divide_no_nan(cost, total)
+
+
+_OBJECTIVES: dict[str, type[Objective]] = {
+    "ndcg": NDCG,
+    "precision": Precision,
+    "map": MAP,
+    "arp": ARP,
+    "mrr": MRR,
+    "err": ERR,
+}
+
+
+def names() -> list[str]:
+    """Returns the names that `get` knows."""
+    return list(_OBJECTIVES)
+
+
+def is_cost(name: str) -> bool:
+    """Tells whether the objective of that name is a cost, better when lower."""
+    return _OBJECTIVES[name].is_cost
+
+
+def get(name: str, **arguments: Any) -> Objective:
+    """Builds an objective by name from those of the arguments that it has.
+
+    Args:
+        name: one of `names()`.
+        **arguments: values of attributes, of this objective or of others.
+
+    Returns:
+        The objective.
+
+    Raises:
+        ValueError: if the name is unknown or an argument is out of range.
+
+    Examples:
+        >>> get("precision", topn=5, max_label=2.)
+        Precision(topn=5, relevance_threshold=1.0)
+    """
+    _check_choice("metric", name, names())
+    cls = _OBJECTIVES[name]
+    fields = {field.name for field in dataclasses.fields(cls)}
+    return cls(**{k: v for k, v in arguments.items() if k in fields})
+
+
+def _check_choice(argument: str, value: object, choices: list[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"`{argument}` must be one of {choices}. Received: {value!r}.")
+
+
+def _cascade(stops: tf.Tensor) -> tf.Tensor:
+    """Returns `sum_r stops_r / r * prod_{l < r} (1 - stops_l)` of each list."""
+    going_on = _exclusive_cumprod(1.0 - stops)
+    return tf.reduce_sum(stops * going_on / masked.ranks(stops), axis=1)
+
+
+def _exclusive_cumprod(x: tf.Tensor) -> tf.Tensor:
+    """Exclusive cumulative product over axis 1, by doubling.
+
+    tf.math.cumprod's gradient divides by its input, and loses what passes through a
+    factor of exactly 0: just what an item that is surely relevant is.
+    """
+    size = masked.list_size(x)
+    x = tf.concat([tf.ones_like(x[:, :1]), x[:, : size - 1]], axis=1)
+    static = x.shape[1]
+    for power in range(16 if static is None else max(static - 1, 0).bit_length()):
+        shift = min(2**power, static) if static else tf.minimum(2**power, size)
+        x *= tf.concat([tf.ones_like(x[:, :shift]), x[:, : size - shift]], axis=1)
+    return x

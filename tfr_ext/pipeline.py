@@ -1,0 +1,226 @@
+"""TensorFlow Ranking's model-fit pipeline, with any loss of either library."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+from typing import Any, Callable
+
+import tensorflow as tf
+import tensorflow_ranking as tfr
+
+from tfr_ext import export, losses, schedules
+from tfr_ext.data import BatchedLists, RankingLists
+from tfr_ext.metrics import Convention, higher_is_better
+
+
+@dataclasses.dataclass
+class RankingHparams(tfr.keras.pipeline.PipelineHparams):
+    """Hyper-parameters of `RankingPipeline`, on top of TensorFlow Ranking's.
+
+    Attributes:
+        loss_params: arguments of the loss named by `loss`.
+        convention: what the metrics mean.
+        monitor: validation metric of best checkpoint and early stopping.
+        learning_rate_schedule: see `tfr_ext.schedules.learning_rate`.
+    """
+
+    loss_params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    convention: Convention = dataclasses.field(default_factory=Convention)
+    monitor: str = "ndcg_10"
+    learning_rate_schedule: str = "constant"
+    # Model.fit counts the batches of a dataset by itself.
+    steps_per_execution: int = 1
+
+
+class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
+    """Gives a pipeline lists in memory, and the serving signatures for them."""
+
+    def __init__(
+        self, train: RankingLists, valid: RankingLists, batch_size: int, seed: int
+    ):
+        """Initialises the builder.
+
+        Args:
+            train: lists to train on, in a new order each epoch.
+            valid: lists to validate on, in their order.
+            batch_size: lists per batch.
+            seed: seed of the order.
+        """
+        self.train = BatchedLists(train, batch_size, seed)
+        self.valid = BatchedLists(valid, batch_size)
+
+    def build_train_dataset(self) -> tf.data.Dataset:
+        """See `AbstractDatasetBuilder`."""
+        return self.train.dataset()
+
+    def build_valid_dataset(self) -> tf.data.Dataset:
+        """See `AbstractDatasetBuilder`."""
+        return self.valid.dataset()
+
+    def build_signatures(self, model: tf.keras.Model) -> dict[str, Callable]:
+        """See `AbstractDatasetBuilder`."""
+        return export.signatures(model)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """What training gives.
+
+    Attributes:
+        model: the model, with the weights of the best epoch.
+        history: per epoch, the loss and metrics in training and validation.
+        best_epoch: the best epoch by the monitored metric, counted from 1.
+    """
+
+    model: tf.keras.Model
+    history: dict[str, list[float]]
+    best_epoch: int
+
+
+class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
+    """Trains with any loss by key, and keeps the best epoch by a ranking metric.
+
+    Files appear under `hparams.model_dir`: `checkpoints/` and `tensorboard/`.
+    """
+
+    def __init__(
+        self,
+        model_builder: tfr.keras.model.AbstractModelBuilder,
+        dataset_builder: ListsDatasetBuilder,
+        hparams: RankingHparams,
+    ):
+        """Initialises the pipeline.
+
+        Args:
+            model_builder: builds the model.
+            dataset_builder: gives the data.
+            hparams: hyper-parameters; `steps_per_epoch` and `validation_steps` may be
+                None for whole passes over the data.
+
+        Raises:
+            ValueError: if the loss, a parameter of it, the monitored metric or the
+                schedule is unknown.
+        """
+        losses.get(hparams.loss, **hparams.loss_params)
+        hparams.convention.metric_arguments(hparams.monitor)
+        rate = schedules.learning_rate(
+            hparams.learning_rate_schedule,
+            hparams.learning_rate,
+            steps_per_epoch=hparams.steps_per_epoch
+            or dataset_builder.train.num_batches,
+            num_epochs=hparams.num_epochs,
+        )
+        hparams = copy.copy(hparams)
+        hparams.learning_rate = rate
+        super().__init__(model_builder, dataset_builder, hparams)
+
+    def build_loss(self) -> tf.keras.losses.Loss:
+        """See `AbstractPipeline`."""
+        return losses.get(
+            self._hparams.loss,
+            reduction=self._hparams.loss_reduction,
+            **self._hparams.loss_params,
+        )
+
+    def build_metrics(self) -> list[tf.keras.metrics.Metric]:
+        """See `AbstractPipeline`."""
+        return [self._hparams.convention.keras_metric(self._hparams.monitor)]
+
+    def build_weighted_metrics(self) -> list[tf.keras.metrics.Metric]:
+        """See `AbstractPipeline`."""
+        return []
+
+    def build_callbacks(self) -> list[tf.keras.callbacks.Callback]:
+        """See `ModelFitPipeline`."""
+        hparams = self._hparams
+        monitor = f"val_{hparams.monitor}"
+        mode = "max" if higher_is_better(hparams.monitor) else "min"
+        callbacks = [
+            StopAtBadLoss(),
+            tf.keras.callbacks.TensorBoard(
+                os.path.join(hparams.model_dir, "tensorboard"), write_graph=False
+            ),
+            tf.keras.callbacks.ModelCheckpoint(
+                self.best_checkpoint,
+                monitor=monitor,
+                mode=mode,
+                save_best_only=True,
+                save_weights_only=True,
+            ),
+        ]
+        if hparams.early_stopping_patience:
+            callbacks.append(
+                tf.keras.callbacks.EarlyStopping(
+                    monitor=monitor,
+                    mode=mode,
+                    patience=hparams.early_stopping_patience,
+                    min_delta=hparams.early_stopping_min_delta,
+                )
+            )
+        return callbacks
+
+    @property
+    def best_checkpoint(self) -> str:
+        """Path of the weights of the best epoch."""
+        return os.path.join(self._hparams.model_dir, "checkpoints", "best")
+
+    def train_and_validate(self, verbose: int = 0) -> Trained:
+        """Trains, validating after each epoch, and returns the best epoch's model.
+
+        Args:
+            verbose: 0 for silence, 1 for a progress bar, 2 for a line per epoch.
+
+        Raises:
+            FloatingPointError: if the loss becomes NaN or infinite.
+        """
+        hparams = self._hparams
+        with tfr.keras.strategy_utils.strategy_scope(self._strategy):
+            model = self._model_builder.build()
+            model.compile(
+                optimizer=self._optimizer,
+                loss=self.build_loss(),
+                metrics=self.build_metrics(),
+                loss_weights=hparams.loss_weights,
+                steps_per_execution=hparams.steps_per_execution,
+            )
+            history = model.fit(
+                self._dataset_builder.build_train_dataset(),
+                epochs=hparams.num_epochs,
+                steps_per_epoch=hparams.steps_per_epoch,
+                validation_data=self._dataset_builder.build_valid_dataset(),
+                validation_steps=hparams.validation_steps,
+                callbacks=self.build_callbacks(),
+                verbose=verbose,
+            ).history
+            model.load_weights(self.best_checkpoint).expect_partial()
+        values = history[f"val_{hparams.monitor}"]
+        best = max(values) if higher_is_better(hparams.monitor) else min(values)
+        return Trained(model, history, values.index(best) + 1)
+
+
+class StopAtBadLoss(tf.keras.callbacks.Callback):
+    """Ends training with an error when the loss is NaN or infinite."""
+
+    def __init__(self) -> None:
+        """Initialises the callback."""
+        super().__init__()
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        self._epoch = epoch
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        loss = float((logs or {}).get("loss", 0.0))
+        if loss - loss != 0:  # NaN or infinite
+            raise FloatingPointError(
+                f"The loss became {loss} in epoch {self._epoch + 1}, "
+                f"batch {batch + 1}. Try a smaller --learning_rate, or other "
+                "parameters of the loss; features of very different scales can "
+                "cause it too."
+            )

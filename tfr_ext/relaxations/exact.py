@@ -1,0 +1,72 @@
+"""The exact sort: the limit of every relaxation, and the ranking of the metrics."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tfr_ext import masked
+
+
+def ranking(
+    scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size | None = None
+) -> tf.Tensor:
+    """Returns which item stands at each rank, best first.
+
+    Ties go by position: of two equal scores the earlier item ranks first. Padding
+    comes after all real items.
+
+    Args:
+        scores: float tensor of shape `[batch, list]`.
+        mask: bool tensor of the same shape, True at real items.
+        num_ranks: number of ranks returned, all by default.
+
+    Returns:
+        An int32 tensor of shape `[batch, num_ranks]` of positions in the list.
+
+    Examples:
+        >>> ranking(tf.constant([[1., 3., 3.]]), tf.constant([[True] * 3])).numpy()
+        array([[1, 2, 0]], dtype=int32)
+    """
+    if num_ranks is None:
+        num_ranks = masked.list_size(scores)
+    keys = tf.where(mask, scores, -float("inf"))
+    # Of equal keys, top_k takes the lower index first.
+    return tf.math.top_k(keys, k=num_ranks).indices
+
+
+def exact_sort(
+    scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size | None = None
+) -> tf.Tensor:
+    """Returns the exact rank indicators (a permutation matrix, no gradient).
+
+    Args:
+        scores: float tensor of shape `[batch, list]`.
+        mask: bool tensor of the same shape, True at real items.
+        num_ranks: number of rows returned, all by default.
+
+    Returns:
+        A tensor of shape `[batch, num_ranks, list]`: row `r` is 1 at the item of
+        rank `r + 1`. Rows beyond the number of real items point at padding.
+    """
+    indices = ranking(scores, mask, num_ranks)
+    return tf.one_hot(indices, masked.list_size(scores), dtype=scores.dtype)
+
+
+def exact_expectation(
+    scores: tf.Tensor,
+    mask: tf.Tensor,
+    values: tf.Tensor,
+    num_ranks: masked.Size | None = None,
+) -> tf.Tensor:
+    """Returns the value standing at each rank, `exact_sort(...) @ values`.
+
+    Args:
+        scores: float tensor of shape `[batch, list]`.
+        mask: bool tensor of the same shape, True at real items.
+        values: float tensor of the same shape.
+        num_ranks: number of ranks returned, all by default.
+
+    Returns:
+        A tensor of shape `[batch, num_ranks]`.
+    """
+    return tf.gather(values, ranking(scores, mask, num_ranks), batch_dims=1)
