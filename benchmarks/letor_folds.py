@@ -1,7 +1,7 @@
 """Does SmoothI rank better than TFR's own listwise losses on LETOR folds?
 
-    python benchmarks/letor_folds.py --data DIR [--collection mq2008] [--folds 1,2,3,4,5]
-        [--seeds 1,2,3] [--jobs 2]
+    python benchmarks/letor_folds.py --data DIR [--collection mq2008]
+        [--folds 1,2,3,4,5] [--seeds 1,2,3] [--jobs 2]
 
 DIR holds the collections as their archives unpack: `MQ2008/Fold1/train.txt` and
 `OHSUMED/QueryLevelNorm/Fold1/train.txt`, and so on. Every loss trains the same network
