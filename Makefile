@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3.9 python3; do \
 	2>/dev/null && echo $$p && break; done)
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check
-export TF_CPP_MIN_LOG_LEVEL ?= 2
+export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: demo test lint docs wheel bench clean help
 

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
     """
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-    if FLAGS["verbosity"].using_default_value:
+    if not FLAGS["verbosity"].present:
         # TensorFlow's own progress reports would bury ours.
         logging.set_verbosity(logging.WARNING)
         tf.get_logger().setLevel("WARNING")

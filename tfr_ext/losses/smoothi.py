@@ -44,7 +44,7 @@ class SmoothILoss(base.MetricLoss):
     >>> y_pred = tf.ragged.constant([[0.6, 0.8], [0.5, 0.8, 0.4]])
     >>> loss = SmoothILoss(ragged=True, metric='precision', topn=1)
     >>> round(float(loss(y_true, y_pred)), 4)
-    0.5677
+    0.5675
 
     Usage with the `compile()` API:
 
