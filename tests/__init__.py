@@ -1,0 +1,3 @@
+"""The tests; tfr_ext comes before TensorFlow, to choose its Keras."""
+
+import tfr_ext  # noqa: F401

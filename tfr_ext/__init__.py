@@ -4,7 +4,11 @@
 >>> loss = tfr_ext.losses.SmoothILoss(alpha=1.0)
 """
 
-from tfr_ext import data, losses, metrics, models
-from tfr_ext.version import __version__
+from tfr_ext import _stack
+
+_stack.prepare()
+
+from tfr_ext import data, losses, metrics, models  # noqa: E402
+from tfr_ext.version import __version__  # noqa: E402
 
 __all__ = ["__version__", "data", "losses", "metrics", "models"]
