@@ -11,6 +11,15 @@ from tfr_ext import metrics, objectives, schedules
 
 FLAGS = flags.FLAGS
 
+# Names of strategies, and what TensorFlow Ranking calls them.
+STRATEGIES = {
+    "none": None,
+    "mirrored": "MirroredStrategy",
+    "multi_worker": "MultiWorkerMirroredStrategy",
+}
+# Flags that say how to run, not what: another value is not another run.
+_NOT_PART_OF_A_RUN = ("model_dir", "overwrite", "verbose")
+
 
 def define_data_flags() -> None:
     """Defines what data a command works on."""
@@ -171,6 +180,37 @@ def define_training_flags() -> None:
         "ndcg_10",
         "Validation metric of the best checkpoint and of early stopping.",
     )
+    flags.DEFINE_bool(
+        "overwrite",
+        False,
+        "Start anew in a --model_dir that has another run; its files are removed, but "
+        "for exported versions.",
+    )
+    flags.DEFINE_enum(
+        "strategy",
+        "none",
+        list(STRATEGIES),
+        "Devices: 'none' for one, 'mirrored' for all GPUs of this machine, "
+        "'multi_worker' for several machines as TF_CONFIG says. --batch_size counts "
+        "the lists of all devices.",
+    )
+    flags.DEFINE_integer(
+        "logical_cpus",
+        1,
+        "Split the CPU into so many devices, to try --strategy=mirrored without GPUs.",
+        lower_bound=1,
+    )
+    flags.DEFINE_enum(
+        "mixed_precision",
+        "none",
+        ["none", "float16", "bfloat16"],
+        "Compute the hidden layers in half precision. Scores and losses stay float32.",
+    )
+    flags.DEFINE_bool(
+        "jit_compile",
+        False,
+        "Compile the training step with XLA. Padding is then computed, for nothing.",
+    )
     flags.DEFINE_enum(
         "verbose",
         "bar",
@@ -230,11 +270,37 @@ def parse_integers(texts: list[str], flag: str) -> list[int]:
 
 def as_flag_file(comment: str) -> str:
     """Returns the text of a flag file with the present value of every own flag."""
-    own = [
-        flag
-        for module, defined in FLAGS.flags_by_module_dict().items()
-        if module == __name__
-        for flag in defined
+    return "\n".join([f"# {comment}", *_own_flags().values()]) + "\n"
+
+
+def differences(flag_file: str) -> list[str]:
+    """Compares the flags with those of an earlier run.
+
+    Args:
+        flag_file: text that `as_flag_file` returned then.
+
+    Returns:
+        A line for each flag that differs, with both values.
+    """
+    then: dict[str, list[str]] = {}
+    for line in flag_file.splitlines():
+        if line.startswith("--"):
+            name = line.lstrip("-").partition("=")[0]
+            then.setdefault(name, []).append(line)
+    now = {name: text.splitlines() for name, text in _own_flags().items()}
+    # A switch that is off is written --noNAME.
+    spelled = {f"no{name}": name for name in now}
+    then = {spelled.get(name, name): lines for name, lines in then.items()}
+    return [
+        f"{' '.join(then.get(name, ['(not set)']))} then, "
+        f"{' '.join(now.get(name, ['(not set)']))} now"
+        for name in dict.fromkeys([*then, *now])
+        if name not in _NOT_PART_OF_A_RUN and then.get(name) != now.get(name)
     ]
-    lines = [flag.serialize() for flag in own]
-    return "\n".join([f"# {comment}", *filter(None, lines)]) + "\n"
+
+
+def _own_flags() -> dict[str, str]:
+    """Returns how each flag of this module that has a value is written."""
+    own = FLAGS.flags_by_module_dict()[__name__]
+    written = {flag.name: flag.serialize() for flag in own}
+    return {name: text for name, text in written.items() if text}

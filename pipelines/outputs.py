@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tfr_ext import data, metrics
+
+# What a run leaves besides exported versions. Without the first it is not finished,
+# without the last nothing is left of it.
+RUN_FILES = (
+    "metrics.json",
+    "per_query.tsv",
+    "run.trec",
+    "qrels.trec",
+    "curves.png",
+    "tensorboard",
+    "checkpoints",
+    "flags.cfg",
+)
 
 
 def write_evaluation(
@@ -40,11 +54,19 @@ def write_evaluation(
         print("No qrels.trec: the labels are not integers, as the format wants.")
 
 
-def write_json(path: str, content: Mapping[str, Any]) -> None:
-    """Writes a JSON file with an entry per line."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
+def as_json(content: Mapping[str, Any]) -> str:
+    """Returns the text of a JSON file with an entry per line."""
+    return json.dumps(content, indent=2) + "\n"
+
+
+def remove_run(directory: str) -> None:
+    """Removes the files of a run, but for exported versions, which may be served."""
+    for name in RUN_FILES:
+        path = os.path.join(directory, name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.exists(path):
+            os.remove(path)
 
 
 def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:

@@ -8,16 +8,14 @@ from __future__ import annotations
 import os
 import sys
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import numpy as np
+import tensorflow as tf
+from absl import app, logging
 
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from absl import app, logging  # noqa: E402
-
-import tfr_ext  # noqa: E402
-from pipelines import flags as shared_flags  # noqa: E402
-from pipelines import inputs, outputs  # noqa: E402
-from tfr_ext import data, export, metrics, models, pipeline  # noqa: E402
+import tfr_ext
+from pipelines import flags as shared_flags
+from pipelines import inputs, outputs
+from tfr_ext import checkpoints, data, export, metrics, models, pipeline
 
 FLAGS = shared_flags.FLAGS
 
@@ -47,12 +45,12 @@ def main(argv: list[str]) -> None:
 
 def train() -> None:
     """Trains as the flags say and leaves all files in --model_dir."""
-    tf.keras.utils.set_random_seed(FLAGS.seed)
-    tf.config.experimental.enable_op_determinism()
-    names = metrics.parse_names(FLAGS.metrics)
+    prepare_tensorflow()
+    names = metrics.parse_names([*FLAGS.metrics, FLAGS.monitor])[: len(FLAGS.metrics)]
     loss_params = shared_flags.parse_parameters(FLAGS.loss_param, "loss_param")
     tfr_ext.losses.get(FLAGS.loss, **loss_params)  # fail before reading the data
-    metrics.parse_names([FLAGS.monitor])
+    if is_finished():
+        return
     splits = inputs.load(FLAGS)
     convention = metrics.Convention(
         gain=FLAGS.gain,
@@ -72,8 +70,10 @@ def train() -> None:
         batch_normalization=FLAGS.batch_normalization,
         batch_norm_momentum=FLAGS.batch_norm_momentum,
         dropout=FLAGS.dropout,
+        seed=FLAGS.seed,
+        compact=not FLAGS.jit_compile,
     )
-    trained = pipeline.RankingPipeline(
+    ranking = pipeline.RankingPipeline(
         models.model_builder(splits.train.num_features, scorer),
         datasets,
         pipeline.RankingHparams(
@@ -89,9 +89,65 @@ def train() -> None:
             early_stopping_patience=FLAGS.early_stopping_patience,
             monitor=FLAGS.monitor,
             convention=convention,
+            strategy=shared_flags.STRATEGIES[FLAGS.strategy],
+            jit_compile=FLAGS.jit_compile,
         ),
-    ).train_and_validate({"silent": 0, "bar": 1, "line": 2}[FLAGS.verbose])
-    report(trained, splits, names, convention)
+    )
+    if ranking.is_writer:
+        checkpoints.write_atomically(
+            os.path.join(FLAGS.model_dir, "flags.cfg"),
+            shared_flags.as_flag_file(
+                "Runs again by: python -m pipelines.train --flagfile=THIS_FILE "
+                "--model_dir=ANOTHER_DIRECTORY"
+            ),
+        )
+    trained = ranking.train_and_validate(
+        {"silent": 0, "bar": 1, "line": 2}[FLAGS.verbose]
+    )
+    if ranking.is_writer:
+        report(trained, splits, names, convention)
+    ranking.wait_for_all()
+
+
+def prepare_tensorflow() -> None:
+    """Sets what TensorFlow takes for the whole process only."""
+    if FLAGS.logical_cpus > 1:
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * FLAGS.logical_cpus,
+        )
+    tf.keras.utils.set_random_seed(FLAGS.seed)
+    tf.config.experimental.enable_op_determinism()
+    if FLAGS.mixed_precision != "none":
+        tf.keras.mixed_precision.set_global_policy(f"mixed_{FLAGS.mixed_precision}")
+
+
+def is_finished() -> bool:
+    """Tells whether --model_dir has this very run, finished.
+
+    With --overwrite what is there is removed.
+
+    Raises:
+        ValueError: if it has another run.
+    """
+    directory = FLAGS.model_dir
+    flag_file = os.path.join(directory, "flags.cfg")
+    if FLAGS.overwrite:
+        outputs.remove_run(directory)
+    if not os.path.exists(flag_file):
+        return False
+    with open(flag_file, encoding="utf-8") as file:
+        differences = shared_flags.differences(file.read())
+    if differences:
+        raise ValueError(
+            f"--model_dir={directory} has a run with other flags:\n  "
+            + "\n  ".join(differences)
+            + "\nName another directory, or start anew in this one with --overwrite."
+        )
+    if os.path.exists(os.path.join(directory, "metrics.json")):
+        print(f"The run in {directory} is finished: there is nothing to do.")
+        return True
+    return False
 
 
 def report(
@@ -114,39 +170,41 @@ def report(
         "test": metrics.means(values),
     }
     outputs.write_evaluation(directory, splits.test, scores["test"], values, FLAGS.loss)
-    outputs.write_json(
-        os.path.join(directory, "metrics.json"),
-        {
-            **results,
-            "convention": {
-                "gain": convention.gain,
-                "empty_list": convention.empty_list,
-                "relevance_threshold": convention.relevance_threshold,
-                "max_label": convention.max_label,
-                "ties": "by position",
-            },
-            "queries": {"valid": splits.valid.num_lists, "test": splits.test.num_lists},
-            "epochs": len(trained.history["loss"]),
-            "best_epoch": trained.best_epoch,
-            "loss": FLAGS.loss,
-            "seed": FLAGS.seed,
-            "versions": {"tfr_ext": tfr_ext.__version__, "tensorflow": tf.__version__},
-        },
-    )
     outputs.draw_curves(
         os.path.join(directory, "curves.png"),
         trained.history,
         FLAGS.monitor,
         trained.best_epoch,
     )
-    with open(os.path.join(directory, "flags.cfg"), "w", encoding="utf-8") as file:
-        file.write(
-            shared_flags.as_flag_file(
-                "Runs again by: python -m pipelines.train --flagfile=THIS_FILE "
-                "--model_dir=ANOTHER_DIRECTORY"
-            )
-        )
     exported = export.export_ranker(trained.model, os.path.join(directory, "export"))
+    # Last: a run that has it is finished.
+    checkpoints.write_atomically(
+        os.path.join(directory, "metrics.json"),
+        outputs.as_json(
+            {
+                **results,
+                "convention": {
+                    "gain": convention.gain,
+                    "empty_list": convention.empty_list,
+                    "relevance_threshold": convention.relevance_threshold,
+                    "max_label": convention.max_label,
+                    "ties": "by position",
+                },
+                "queries": {
+                    "valid": splits.valid.num_lists,
+                    "test": splits.test.num_lists,
+                },
+                "epochs": len(trained.history["loss"]),
+                "best_epoch": trained.best_epoch,
+                "loss": FLAGS.loss,
+                "seed": FLAGS.seed,
+                "versions": {
+                    "tfr_ext": tfr_ext.__version__,
+                    "tensorflow": tf.__version__,
+                },
+            }
+        ),
+    )
     print(
         f"Best epoch by validation {FLAGS.monitor}: {trained.best_epoch} of "
         f"{len(trained.history['loss'])}. Lists without a relevant item count as: "

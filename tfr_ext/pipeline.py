@@ -10,7 +10,7 @@ from typing import Any, Callable
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from tfr_ext import export, losses, schedules
+from tfr_ext import checkpoints, export, losses, schedules
 from tfr_ext.data import BatchedLists, RankingLists
 from tfr_ext.metrics import Convention, higher_is_better
 
@@ -24,12 +24,14 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
         convention: what the metrics mean.
         monitor: validation metric of best checkpoint and early stopping.
         learning_rate_schedule: see `tfr_ext.schedules.learning_rate`.
+        jit_compile: whether XLA compiles the training step.
     """
 
     loss_params: dict[str, Any] = dataclasses.field(default_factory=dict)
     convention: Convention = dataclasses.field(default_factory=Convention)
     monitor: str = "ndcg_10"
     learning_rate_schedule: str = "constant"
+    jit_compile: bool = False
     # Model.fit counts the batches of a dataset by itself.
     steps_per_execution: int = 1
 
@@ -69,7 +71,7 @@ class Trained:
     """What training gives.
 
     Attributes:
-        model: the model, with the weights of the best epoch.
+        model: a model, outside of any strategy, with the weights of the best epoch.
         history: per epoch, the loss and metrics in training and validation.
         best_epoch: the best epoch by the monitored metric, counted from 1.
     """
@@ -82,7 +84,9 @@ class Trained:
 class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
     """Trains with any loss by key, and keeps the best epoch by a ranking metric.
 
-    Files appear under `hparams.model_dir`: `checkpoints/` and `tensorboard/`.
+    `checkpoints/` and `tensorboard/` appear under `hparams.model_dir`. Training that
+    was interrupted goes on from the last finished epoch, with the same result as if it
+    had not been.
     """
 
     def __init__(
@@ -97,7 +101,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
             model_builder: builds the model.
             dataset_builder: gives the data.
             hparams: hyper-parameters; `steps_per_epoch` and `validation_steps` may be
-                None for whole passes over the data.
+                None for whole passes over the data. `strategy` is None or a name that
+                `tfr.keras.strategy_utils.get_strategy` knows.
 
         Raises:
             ValueError: if the loss, a parameter of it, the monitored metric or the
@@ -115,6 +120,29 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         hparams = copy.copy(hparams)
         hparams.learning_rate = rate
         super().__init__(model_builder, dataset_builder, hparams)
+        self._training = checkpoints.ResumableTraining(
+            os.path.join(hparams.model_dir, "checkpoints"),
+            monitor=f"val_{hparams.monitor}",
+            higher_is_better=higher_is_better(hparams.monitor),
+            patience=hparams.early_stopping_patience,
+            min_delta=hparams.early_stopping_min_delta,
+            writer=self.is_writer,
+        )
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether this process writes the files.
+
+        Of several workers it is the chief, or worker 0 where none is declared.
+        """
+        resolver = getattr(self._strategy, "cluster_resolver", None)
+        if resolver is None or not resolver.task_type:
+            return True
+        chief = "chief" in resolver.cluster_spec().jobs
+        return (resolver.task_type, resolver.task_id) == (
+            "chief" if chief else "worker",
+            0,
+        )
 
     def build_loss(self) -> tf.keras.losses.Loss:
         """See `AbstractPipeline`."""
@@ -134,37 +162,11 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
 
     def build_callbacks(self) -> list[tf.keras.callbacks.Callback]:
         """See `ModelFitPipeline`."""
-        hparams = self._hparams
-        monitor = f"val_{hparams.monitor}"
-        mode = "max" if higher_is_better(hparams.monitor) else "min"
-        callbacks = [
-            StopAtBadLoss(),
-            tf.keras.callbacks.TensorBoard(
-                os.path.join(hparams.model_dir, "tensorboard"), write_graph=False
-            ),
-            tf.keras.callbacks.ModelCheckpoint(
-                self.best_checkpoint,
-                monitor=monitor,
-                mode=mode,
-                save_best_only=True,
-                save_weights_only=True,
-            ),
-        ]
-        if hparams.early_stopping_patience:
-            callbacks.append(
-                tf.keras.callbacks.EarlyStopping(
-                    monitor=monitor,
-                    mode=mode,
-                    patience=hparams.early_stopping_patience,
-                    min_delta=hparams.early_stopping_min_delta,
-                )
-            )
+        callbacks = [StopAtBadLoss(), self._training]
+        if self.is_writer:
+            logs = os.path.join(self._hparams.model_dir, "tensorboard")
+            callbacks.append(tf.keras.callbacks.TensorBoard(logs, write_graph=False))
         return callbacks
-
-    @property
-    def best_checkpoint(self) -> str:
-        """Path of the weights of the best epoch."""
-        return os.path.join(self._hparams.model_dir, "checkpoints", "best")
 
     def train_and_validate(self, verbose: int = 0) -> Trained:
         """Trains, validating after each epoch, and returns the best epoch's model.
@@ -184,20 +186,33 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                 metrics=self.build_metrics(),
                 loss_weights=hparams.loss_weights,
                 steps_per_execution=hparams.steps_per_execution,
+                jit_compile=hparams.jit_compile,
             )
-            history = model.fit(
-                self._dataset_builder.build_train_dataset(),
-                epochs=hparams.num_epochs,
-                steps_per_epoch=hparams.steps_per_epoch,
-                validation_data=self._dataset_builder.build_valid_dataset(),
-                validation_steps=hparams.validation_steps,
-                callbacks=self.build_callbacks(),
-                verbose=verbose,
-            ).history
-            model.load_weights(self.best_checkpoint).expect_partial()
-        values = history[f"val_{hparams.monitor}"]
-        best = max(values) if higher_is_better(hparams.monitor) else min(values)
-        return Trained(model, history, values.index(best) + 1)
+            progress = self._training.restore(model)
+            self._dataset_builder.train.epoch = progress.epochs
+            if progress.epochs and verbose:
+                print(f"Going on after epoch {progress.epochs}.")
+            if progress.epochs < hparams.num_epochs and not progress.stopped:
+                model.fit(
+                    self._dataset_builder.build_train_dataset(),
+                    initial_epoch=progress.epochs,
+                    epochs=hparams.num_epochs,
+                    steps_per_epoch=hparams.steps_per_epoch,
+                    validation_data=self._dataset_builder.build_valid_dataset(),
+                    validation_steps=hparams.validation_steps,
+                    callbacks=self.build_callbacks(),
+                    verbose=verbose if self.is_writer else 0,
+                )
+        # Outside of the strategy: one worker alone can read and use this one.
+        best = self._model_builder.build()
+        self._training.restore_best(best)
+        return Trained(best, progress.history, progress.best_epoch)
+
+    def wait_for_all(self) -> None:
+        """Waits until all workers are here; returns at once where there is one."""
+        if getattr(self._strategy, "cluster_resolver", None) is not None:
+            everyone = self._strategy.run(lambda: tf.ones([]))
+            self._strategy.reduce(tf.distribute.ReduceOp.SUM, everyone, axis=None)
 
 
 class StopAtBadLoss(tf.keras.callbacks.Callback):

@@ -1,9 +1,16 @@
 """Scorers for TensorFlow Ranking's model builders, and the layers they need."""
 
-from tfr_ext.models.layers import CompactItems, ScatterScores
+from tfr_ext.models.layers import (
+    CompactItems,
+    FlattenItems,
+    ItemBatchNormalization,
+    ResumableDropout,
+    ScatterScores,
+)
 from tfr_ext.models.scorers import (
     CompactScorer,
     MLPScorer,
+    RankingModel,
     feature_spec,
     model_builder,
 )
@@ -11,7 +18,11 @@ from tfr_ext.models.scorers import (
 __all__ = [
     "CompactItems",
     "CompactScorer",
+    "FlattenItems",
+    "ItemBatchNormalization",
     "MLPScorer",
+    "RankingModel",
+    "ResumableDropout",
     "ScatterScores",
     "feature_spec",
     "model_builder",

@@ -44,8 +44,64 @@ class CompactItems(tf.keras.layers.Layer):
 
 
 @tf.keras.utils.register_keras_serializable(package="tfr_ext")
+class FlattenItems(tf.keras.layers.Layer):
+    """Collects all items of a batch of lists, padding too, with a Keras mask.
+
+    For compilers that need to know shapes: `CompactItems` gives as many items as there
+    happen to be. The mask goes along to layers that heed it, such as
+    `ItemBatchNormalization`.
+    """
+
+    supports_masking = True
+
+    def call(
+        self, inputs: tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """Collects the items.
+
+        Args:
+            inputs: as `CompactItems.call` takes them.
+
+        Returns:
+            Context features repeated for each item, and example features, both
+            `[batch * list, ...]`, 0 at padding.
+        """
+        context_features, example_features, mask = inputs
+        size = tf.shape(mask)[1]
+        flat = tf.reshape(mask, [-1])
+
+        def flattened(x: tf.Tensor) -> tf.Tensor:
+            x = tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], axis=0))
+            return tf.where(
+                tf.reshape(flat, [-1] + [1] * (x.shape.rank - 1)), x, tf.zeros_like(x)
+            )
+
+        repeated = {
+            k: tf.repeat(v[:, tf.newaxis], size, axis=1)
+            for k, v in context_features.items()
+        }
+        outputs = [
+            {k: flattened(v) for k, v in features.items()}
+            for features in (repeated, example_features)
+        ]
+        for features, source in zip(outputs, (repeated, example_features)):
+            for k, v in features.items():
+                v.set_shape([None, *source[k].shape[2:]])
+        return outputs[0], outputs[1]
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Returns the mask of real items for each output, `[batch * list]`."""
+        context_features, example_features, real = inputs
+        flat = tf.reshape(real, [-1])
+        return (
+            {k: flat for k in context_features},
+            {k: flat for k in example_features},
+        )
+
+
+@tf.keras.utils.register_keras_serializable(package="tfr_ext")
 class ScatterScores(tf.keras.layers.Layer):
-    """Puts the scores of compacted items back into their lists.
+    """Puts the scores of collected items back into their lists.
 
     Examples:
         >>> mask = tf.constant([[True, True], [True, False]])
@@ -54,30 +110,148 @@ class ScatterScores(tf.keras.layers.Layer):
                [ 3., -9.]], dtype=float32)
     """
 
-    def __init__(self, padding_score: float, **kwargs: Any):
+    def __init__(self, padding_score: float, compact: bool = True, **kwargs: Any):
         """Initialises the layer.
 
         Args:
             padding_score: score of padding.
+            compact: whether only real items have scores (`CompactItems`), or padding
+                too (`FlattenItems`).
             **kwargs: arguments of `tf.keras.layers.Layer`.
         """
         super().__init__(**kwargs)
         self._padding_score = padding_score
+        self._compact = compact
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Scatters the scores.
 
         Args:
-            inputs: scores `[real items, 1]`, and the mask `[batch, list]`.
+            inputs: scores `[items, 1]`, and the mask `[batch, list]`.
 
         Returns:
             Scores `[batch, list]`.
         """
         scores, mask = inputs
-        scores = tf.reshape(scores, [-1])
-        background = tf.fill(tf.shape(mask), tf.cast(self._padding_score, scores.dtype))
-        return tf.tensor_scatter_nd_update(background, tf.where(mask), scores)
+        background = tf.constant(self._padding_score, scores.dtype)
+        if not self._compact:
+            return tf.where(mask, tf.reshape(scores, tf.shape(mask)), background)
+        return tf.tensor_scatter_nd_update(
+            tf.fill(tf.shape(mask), background),
+            tf.where(mask),
+            tf.reshape(scores, [-1]),
+        )
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> None:
+        """Ends the mask here: losses find padding by its labels."""
+        return None
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this layer again."""
-        return {**super().get_config(), "padding_score": self._padding_score}
+        return {
+            **super().get_config(),
+            "padding_score": self._padding_score,
+            "compact": self._compact,
+        }
+
+
+@tf.keras.utils.register_keras_serializable(package="tfr_ext")
+class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
+    """Batch normalisation over the real items of all replicas.
+
+    Keras' own synchronised form takes the variance as the difference of two means,
+    which rounding can turn negative where values are large; here, as in its form for a
+    single replica, it is the mean of squared differences. Both are taken in float32.
+    """
+
+    def _calculate_mean_and_var(
+        self,
+        x: tf.Tensor,
+        reduction_axes: list[int],
+        keep_dims: bool,
+        mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        context = tf.distribute.get_replica_context()
+
+        def total(values: tf.Tensor) -> tf.Tensor:
+            own = tf.reduce_sum(values, axis=reduction_axes, keepdims=keep_dims)
+            if context is None or context.num_replicas_in_sync == 1:
+                return own
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+
+        wide = tf.cast(x, tf.float32)
+        weight = tf.ones_like(wide[..., :1])
+        if mask is not None:
+            weight *= tf.cast(mask, tf.float32)[..., tf.newaxis]
+        count = total(weight)
+        mean = tf.math.divide_no_nan(total(wide * weight), count)
+        variance = tf.math.divide_no_nan(
+            total(tf.math.squared_difference(wide, mean) * weight), count
+        )
+        return tf.cast(mean, x.dtype), tf.cast(variance, x.dtype)
+
+
+@tf.keras.utils.register_keras_serializable(package="tfr_ext")
+class ResumableDropout(tf.keras.layers.Layer):
+    """Dropout that a checkpoint can continue.
+
+    Keras' own draws from a state that no checkpoint has: a resumed run would drop other
+    units than the undisturbed one. Here they depend on a seed and a counter of calls,
+    which is a weight of the layer.
+
+    Examples:
+        >>> layer = ResumableDropout(0.5, seed=1)
+        >>> first, second = (layer(tf.ones([1, 64]), training=True) for _ in range(2))
+        >>> bool(tf.reduce_all(first == second))
+        False
+        >>> sorted(set(first.numpy().ravel().tolist()))
+        [0.0, 2.0]
+    """
+
+    def __init__(self, rate: float, seed: int, **kwargs: Any):
+        """Initialises the layer.
+
+        Args:
+            rate: share of units dropped, in [0, 1).
+            seed: seed of the choice; layers of a model should differ in it.
+            **kwargs: arguments of `tf.keras.layers.Layer`.
+        """
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self._rate = rate
+        self._seed = seed
+
+    def build(self, input_shape: Any) -> None:
+        """See `tf.keras.layers.Layer`."""
+        self._calls = self.add_weight(
+            name="calls",
+            shape=[],
+            dtype=tf.int64,
+            initializer="zeros",
+            trainable=False,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
+        super().build(input_shape)
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """Drops units in training, and scales the others up.
+
+        Args:
+            inputs: any float tensor.
+            training: whether to drop.
+        """
+        if not training:
+            return inputs
+        context = tf.distribute.get_replica_context()
+        replica = context.replica_id_in_sync_group if context else 0
+        stream = tf.cast(replica, tf.int64) + (self._seed << 16)
+        drawn = tf.random.stateless_uniform(
+            tf.shape(inputs), seed=tf.stack([stream, tf.identity(self._calls)])
+        )
+        self._calls.assign_add(1)
+        kept = tf.cast(drawn >= self._rate, inputs.dtype)
+        return inputs * kept / (1 - self._rate)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this layer again."""
+        return {**super().get_config(), "rate": self._rate, "seed": self._seed}

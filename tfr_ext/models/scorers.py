@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_ranking as tfr
@@ -22,7 +23,18 @@ class CompactScorer(tfr.keras.model.UnivariateScorer):
     TensorFlow Ranking's `UnivariateScorer` fills padding with copies of real items,
     which costs their computation and lets them count twice in batch statistics. A
     subclass implements `_score_flattened`, as there.
+
+    For XLA, which needs to know shapes, `compact=False` keeps padding in: it is
+    computed for nothing, but a Keras mask keeps it out of batch statistics.
     """
+
+    def __init__(self, compact: bool = True):
+        """Initialises the scorer.
+
+        Args:
+            compact: whether padding is left out of the computation.
+        """
+        self._compact = compact
 
     def __call__(
         self,
@@ -31,14 +43,15 @@ class CompactScorer(tfr.keras.model.UnivariateScorer):
         mask: tf.Tensor,
     ) -> tf.Tensor:
         """Scores the real items of all lists; see `tfr.keras.model.Scorer`."""
-        context, examples = layers.CompactItems(name="compact_items")(
+        # Features stay in float32 under any precision policy: float16 ends at 65,504.
+        collect = layers.CompactItems if self._compact else layers.FlattenItems
+        context, examples = collect(name="items", dtype="float32")(
             (context_features, example_features, mask)
         )
         scores = self._score_flattened(context, examples)
-        # Scores in float32 under any precision policy, as losses want them.
-        return layers.ScatterScores(_PADDING_SCORE, name="scores", dtype="float32")(
-            (scores, mask)
-        )
+        return layers.ScatterScores(
+            _PADDING_SCORE, self._compact, name="scores", dtype="float32"
+        )((scores, mask))
 
 
 class MLPScorer(CompactScorer):
@@ -54,6 +67,8 @@ class MLPScorer(CompactScorer):
         batch_normalization: bool = True,
         batch_norm_momentum: float = 0.9,
         dropout: float = 0.0,
+        seed: int = 0,
+        compact: bool = True,
     ):
         """Initialises the scorer.
 
@@ -63,10 +78,13 @@ class MLPScorer(CompactScorer):
             batch_norm_momentum: of the moving statistics, in [0, 1). Keras' own .99
                 needs more steps than a small collection gives.
             dropout: share of hidden units dropped in training, in [0, 1).
+            seed: seed of the dropout.
+            compact: see `CompactScorer`.
 
         Raises:
             ValueError: if an argument is out of range.
         """
+        super().__init__(compact)
         if any(size < 1 for size in hidden_sizes):
             raise ValueError(
                 f"`hidden_sizes` must be positive. Received: {list(hidden_sizes)}."
@@ -81,6 +99,7 @@ class MLPScorer(CompactScorer):
         self._batch_normalization = batch_normalization
         self._momentum = batch_norm_momentum
         self._dropout = dropout
+        self._seed = seed
 
     def _score_flattened(
         self,
@@ -89,19 +108,59 @@ class MLPScorer(CompactScorer):
     ) -> tf.Tensor:
         features = [context_features[k] for k in sorted(context_features)]
         features += [example_features[k] for k in sorted(example_features)]
-        x = features[0] if len(features) == 1 else tf.concat(features, axis=1)
-        x = self._normalized(x, "input_normalization")
+        x = features[0]
+        if len(features) > 1:  # a layer, which a mask passes, not tf.concat
+            x = tf.keras.layers.Concatenate(axis=1, dtype="float32")(features)
+        x = self._normalized(x, "input_normalization", dtype="float32")
         for i, size in enumerate(self._hidden_sizes, 1):
             x = tf.keras.layers.Dense(size, activation="relu", name=f"hidden_{i}")(x)
             x = self._normalized(x, f"normalization_{i}")
             if self._dropout:
-                x = tf.keras.layers.Dropout(self._dropout, name=f"dropout_{i}")(x)
-        return tf.keras.layers.Dense(1, name="score")(x)
+                x = layers.ResumableDropout(
+                    self._dropout, self._seed + i, name=f"dropout_{i}"
+                )(x)
+        # Scores in float32 under any precision policy, as losses want them.
+        return tf.keras.layers.Dense(1, name="score", dtype="float32")(x)
 
-    def _normalized(self, x: tf.Tensor, name: str) -> tf.Tensor:
+    def _normalized(self, x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
         if not self._batch_normalization:
             return x
-        return tf.keras.layers.BatchNormalization(momentum=self._momentum, name=name)(x)
+        return layers.ItemBatchNormalization(
+            momentum=self._momentum, name=name, **kwargs
+        )(x)
+
+
+@tf.keras.utils.register_keras_serializable(package="tfr_ext")
+class RankingModel(tf.keras.Model):
+    """A Keras model that averages losses over the lists of all replicas.
+
+    Keras averages over the lists of each replica and then over the replicas: where one
+    has fewer lists, as in the last batch of an epoch, they weigh more. Here two
+    replicas take the step that one would.
+    """
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+    ) -> tf.Tensor:
+        """See `tf.keras.Model`."""
+        loss = super().compute_loss(x, y, y_pred, sample_weight)
+        context = tf.distribute.get_replica_context()
+        if context is None or context.num_replicas_in_sync == 1:
+            return loss
+        own = tf.cast(tf.shape(y)[0], loss.dtype)
+        everywhere = context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+        return loss * own * context.num_replicas_in_sync / everywhere
+
+
+class _RankingModelBuilder(tfr.keras.model.ModelBuilder):
+    def build(self) -> RankingModel:
+        """See `tfr.keras.model.AbstractModelBuilder`."""
+        model = super().build()
+        return RankingModel(model.input, model.output, name=model.name)
 
 
 def model_builder(
@@ -124,7 +183,7 @@ def model_builder(
         TensorShape([2, 3])
     """
     spec = {FEATURES: feature_spec(num_features)}
-    return tfr.keras.model.ModelBuilder(
+    return _RankingModelBuilder(
         input_creator=tfr.keras.model.FeatureSpecInputCreator({}, spec),
         preprocessor=tfr.keras.model.PreprocessorWithSpec(),
         scorer=scorer,
