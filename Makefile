@@ -45,8 +45,8 @@ wheel: $(VENV)/.installed
 	$(VENV)-wheel/bin/python -m pip --disable-pip-version-check install --quiet dist/*.whl
 	cd dist && ../$(VENV)-wheel/bin/python -c \
 	'import tfr_ext; print(tfr_ext.__version__, tfr_ext.losses.SmoothILoss())'
-	cd dist && ../$(VENV)-wheel/bin/python -m pipelines.train --helpshort >/dev/null; \
-	test $$? -le 1
+	cd dist && ../$(VENV)-wheel/bin/python -m pipelines.train --helpshort \
+	| grep -e --loss_param
 	rm -rf $(VENV)-wheel
 
 clean:
@@ -58,7 +58,8 @@ define make_venv
 	'TensorFlow 2.15 needs. Install one, or name it: make PYTHON=/path/to/python'; \
 	exit 1; }
 	$(PYTHON) -m venv $(1) 2>/dev/null || { rm -rf $(1) && \
-	$(PYTHON) -m pip install --quiet virtualenv && $(PYTHON) -m virtualenv $(1); }
+	$(PYTHON) -m pip install --quiet --target=$(1)-tool virtualenv && \
+	PYTHONPATH=$(1)-tool $(PYTHON) -m virtualenv --quiet $(1) && rm -rf $(1)-tool; }
 endef
 
 $(VENV)/bin/python:

@@ -88,7 +88,9 @@ def define_data_flags() -> None:
         "Features of a synthetic query: the weights of as many item features.",
         lower_bound=1,
     )
-    flags.DEFINE_float("synthetic_max_label", 4.0, "Greatest synthetic label.")
+    flags.DEFINE_float(
+        "synthetic_max_label", 4.0, "Greatest synthetic label.", lower_bound=1e-6
+    )
     flags.DEFINE_bool(
         "synthetic_integer_labels", True, "Round synthetic labels to grades."
     )
@@ -127,8 +129,23 @@ def define_metric_flags() -> None:
     flags.DEFINE_float(
         "max_label",
         None,
-        "Highest grade of the collection, for ERR. Found from the training data if "
-        "left out.",
+        "Highest grade of the collection, for ERR. Found from the data if left out.",
+    )
+
+
+def convention() -> metrics.Convention:
+    """Returns the convention that the flags state, with --max_label 1 if left out.
+
+    Raises:
+        ValueError: if there is no metric at all.
+    """
+    if not FLAGS.metrics:
+        raise ValueError("--metrics must name at least one metric.")
+    return metrics.Convention(
+        gain=FLAGS.gain,
+        empty_list=FLAGS.empty_list,
+        relevance_threshold=FLAGS.relevance_threshold,
+        max_label=1.0 if FLAGS.max_label is None else FLAGS.max_label,
     )
 
 

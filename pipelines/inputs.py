@@ -88,6 +88,12 @@ def _synthetic(flags: Any) -> Splits:
                 f"--{split}_path is given, but --dataset is 'synthetic'. "
                 "Add --dataset=text."
             )
+    if flags.synthetic_query_features > flags.synthetic_document_features:
+        raise ValueError(
+            f"--synthetic_query_features={flags.synthetic_query_features} must not be "
+            "more than --synthetic_document_features="
+            f"{flags.synthetic_document_features}."
+        )
     lists = data.synthetic_lists(
         num_lists=flags.synthetic_num_queries,
         list_size=flags.synthetic_list_size,

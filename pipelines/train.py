@@ -5,12 +5,15 @@ python -m pipelines.train --flagfile=configs/quickstart.cfg
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from absl import app, logging
+import tensorflow_ranking as tfr
+from absl import app, flags, logging
 
 import tfr_ext
 from pipelines import flags as shared_flags
@@ -22,6 +25,7 @@ FLAGS = shared_flags.FLAGS
 shared_flags.define_data_flags()
 shared_flags.define_metric_flags()
 shared_flags.define_training_flags()
+flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
 
 
 def main(argv: list[str]) -> None:
@@ -38,26 +42,27 @@ def main(argv: list[str]) -> None:
         tf.get_logger().setLevel("WARNING")
     try:
         train()
-    except (ValueError, OSError, FloatingPointError) as error:
+    except (ValueError, OSError, FloatingPointError, tf.errors.OpError) as error:
         # Something that the user can mend: the message says it all.
         sys.exit(f"Error: {error}")
 
 
 def train() -> None:
     """Trains as the flags say and leaves all files in --model_dir."""
-    prepare_tensorflow()
-    names = metrics.parse_names([*FLAGS.metrics, FLAGS.monitor])[: len(FLAGS.metrics)]
+    strategy = prepare_tensorflow()
     loss_params = shared_flags.parse_parameters(FLAGS.loss_param, "loss_param")
-    tfr_ext.losses.get(FLAGS.loss, **loss_params)  # fail before reading the data
+    check_loss(loss_params)
+    names = metrics.parse_names(FLAGS.metrics)
+    convention = shared_flags.convention()
+    for name in [*names, FLAGS.monitor]:
+        convention.objective(name)
     if is_finished():
         return
     splits = inputs.load(FLAGS)
-    convention = metrics.Convention(
-        gain=FLAGS.gain,
-        empty_list=FLAGS.empty_list,
-        relevance_threshold=FLAGS.relevance_threshold,
-        max_label=FLAGS.max_label or float(splits.train.labels.max()) or 1.0,
-    )
+    if FLAGS.max_label is None:
+        everything = (splits.train, splits.valid, splits.test)
+        largest = max(float(lists.labels.max()) for lists in everything)
+        convention = dataclasses.replace(convention, max_label=largest or 1.0)
     datasets = pipeline.ListsDatasetBuilder(
         splits.train, splits.valid, FLAGS.batch_size, FLAGS.seed
     )
@@ -89,9 +94,9 @@ def train() -> None:
             early_stopping_patience=FLAGS.early_stopping_patience,
             monitor=FLAGS.monitor,
             convention=convention,
-            strategy=shared_flags.STRATEGIES[FLAGS.strategy],
             jit_compile=FLAGS.jit_compile,
         ),
+        strategy,
     )
     if ranking.is_writer:
         checkpoints.write_atomically(
@@ -109,8 +114,28 @@ def train() -> None:
     ranking.wait_for_all()
 
 
-def prepare_tensorflow() -> None:
-    """Sets what TensorFlow takes for the whole process only."""
+def check_loss(loss_params: dict[str, Any]) -> None:
+    """Builds the loss and computes it once, to find wrong parameters at once.
+
+    Raises:
+        ValueError: if either fails.
+    """
+    try:
+        with tf.Graph().as_default():  # nothing runs: devices are not set up yet
+            tf.random.set_seed(FLAGS.seed)
+            tfr_ext.losses.get(FLAGS.loss, **loss_params)(
+                tf.constant([[1.0, 0.0]]), tf.constant([[0.1, 0.2]])
+            )
+    except (AttributeError, TypeError, ValueError) as error:
+        given = " ".join(f"--loss_param={p}" for p in FLAGS.loss_param)
+        raise ValueError(
+            f"--loss={FLAGS.loss} {given}: {error}"
+            + ("\n(--loss_param= drops those before it.)" if given else "")
+        ) from error
+
+
+def prepare_tensorflow() -> tf.distribute.Strategy | None:
+    """Sets what TensorFlow takes at the start only, and returns the strategy."""
     if FLAGS.logical_cpus > 1:
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],
@@ -120,6 +145,9 @@ def prepare_tensorflow() -> None:
     tf.config.experimental.enable_op_determinism()
     if FLAGS.mixed_precision != "none":
         tf.keras.mixed_precision.set_global_policy(f"mixed_{FLAGS.mixed_precision}")
+    return tfr.keras.strategy_utils.get_strategy(
+        shared_flags.STRATEGIES[FLAGS.strategy]
+    )
 
 
 def is_finished() -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import subprocess
 
 import numpy as np
 import pytest
@@ -14,12 +15,20 @@ tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 @pytest.fixture(scope="session")
-def real_data():
-    """The directory of real collections, if TFR_EXT_DATA names one."""
+def real_data(tmp_path_factory):
+    """The directory that TFR_EXT_DATA names, with MQ2008/Fold1/train.txt and so on.
+
+    One that has a script `make_folds.sh` to lay out such a directory will do as well.
+    """
     path = os.environ.get("TFR_EXT_DATA")
     if not path:
-        pytest.skip("TFR_EXT_DATA names no directory of real collections")
-    return pathlib.Path(path)
+        pytest.skip("TFR_EXT_DATA names no directory with MQ2008/Fold1/train.txt")
+    path = pathlib.Path(path)
+    script = path / "make_folds.sh"
+    if script.exists():
+        path = tmp_path_factory.mktemp("data")
+        subprocess.run(["bash", script, path], check=True)
+    return path
 
 
 @pytest.fixture(autouse=True)

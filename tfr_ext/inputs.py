@@ -6,6 +6,7 @@ into dense `[batch, list]` tensors of one floating type.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Union
 
 import tensorflow as tf
@@ -14,6 +15,11 @@ TensorLike = Union[tf.Tensor, tf.RaggedTensor, Any]
 
 # The label of padding, as TensorFlow Ranking writes it.
 PADDING_LABEL = -1.0
+
+_SHAPES = "`y_true` and `y_pred` must have the same shape [batch, list]."
+_ROW_LENGTHS = "The rows of `y_true` and `y_pred` must have the same lengths."
+_RAGGED_WEIGHTS = "The rows of `sample_weight` and `y_true` must have the same lengths."
+_WEIGHTS = "`sample_weight` must have as many rows as `y_true`."
 
 
 def dense(
@@ -43,8 +49,7 @@ def dense(
         or not labels.shape.is_compatible_with(scores.shape)
     ):
         raise ValueError(
-            "`y_true` and `y_pred` must have the same shape [batch, list]. "
-            f"Received: y_true {labels.shape}, y_pred {scores.shape}."
+            f"{_SHAPES} Received: y_true {labels.shape}, y_pred {scores.shape}."
         )
     if not scores.dtype.is_floating or scores.dtype.size < 4:
         scores = tf.cast(scores, tf.float32)
@@ -56,7 +61,8 @@ def dense(
 
 def real_items(labels: tf.Tensor) -> tf.Tensor:
     """Returns the mask of the items that are not padding."""
-    return labels >= 0
+    # NaN is no padding: it should be seen.
+    return ~(labels < 0)
 
 
 def item_weights(
@@ -79,7 +85,9 @@ def item_weights(
     """
     weights = 1.0 if sample_weight is None else sample_weight
     if isinstance(weights, tf.RaggedTensor) and ragged and weights.shape.rank == 2:
-        weights = weights.to_tensor(shape=tf.shape(labels, tf.int64))
+        lengths = tf.reduce_sum(tf.cast(real_items(labels), tf.int64), axis=1)
+        with _same(weights.row_lengths(), lengths, _RAGGED_WEIGHTS):
+            weights = weights.to_tensor(shape=tf.shape(labels, tf.int64))
     if not isinstance(weights, tf.RaggedTensor):
         weights = tf.convert_to_tensor(weights)
     shape, expected = weights.shape, labels.shape
@@ -96,6 +104,10 @@ def item_weights(
             "`sample_weight` must be a scalar, or have shape [batch], [batch, 1] or "
             f"[batch, list] where [batch, list] = {expected}. Received: {shape}."
         )
+    if shape.rank and not (shape[:1].is_fully_defined() and expected[0] is not None):
+        # [1, list] would be broadcast silently where only the running graph can tell.
+        with _same(tf.shape(weights)[0], tf.shape(labels)[0], _WEIGHTS):
+            weights = tf.identity(weights)
     if shape.rank == 1:
         weights = weights[:, tf.newaxis]
     weights = tf.cast(weights, labels.dtype) * tf.ones_like(labels)
@@ -141,6 +153,8 @@ def _ragged_to_dense(
         raise ValueError("Received ragged tensors. Build this with `ragged=True`.")
     if y_true.dtype.is_unsigned:
         y_true = tf.cast(y_true, tf.int64)
+    with _same(y_true.row_lengths(), y_pred.row_lengths(), _ROW_LENGTHS):
+        y_true, y_pred = (tf.identity(y) for y in (y_true, y_pred))
     return y_true.to_tensor(tf.cast(PADDING_LABEL, y_true.dtype)), y_pred.to_tensor()
 
 
@@ -153,12 +167,18 @@ def _check_shapes_at_run_time(
     labels: tf.Tensor, scores: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Checks shapes that only the running graph knows; they would broadcast else."""
-    check = tf.debugging.assert_equal(
-        tf.shape(labels),
-        tf.shape(scores),
-        "`y_true` and `y_pred` must have the same shape [batch, list].",
-    )
-    with tf.control_dependencies([] if check is None else [check]):
+    with _same(tf.shape(labels), tf.shape(scores), _SHAPES):
         labels = tf.identity(labels)
     known = labels.shape.merge_with(scores.shape).with_rank(2)
     return tf.ensure_shape(labels, known), tf.ensure_shape(scores, known)
+
+
+def _same(x: tf.Tensor, y: tf.Tensor, message: str) -> Any:
+    """Returns a context where `x` equals `y`; an eager difference is a ValueError."""
+    if tf.executing_eagerly():
+        if x.shape != y.shape or bool(tf.reduce_any(x != tf.cast(y, x.dtype))):
+            raise ValueError(f"{message} Received: {x.numpy()} and {y.numpy()}.")
+        return contextlib.nullcontext()
+    return tf.control_dependencies(
+        [tf.debugging.assert_equal(x, tf.cast(y, x.dtype), message)]
+    )

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tfr_ext import masked
+from tfr_ext import checks, masked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,14 +38,7 @@ class Objective(abc.ABC):
 
     def __post_init__(self) -> None:
         """Checks the arguments."""
-        if self.topn is not None and (
-            isinstance(self.topn, bool)
-            or not isinstance(self.topn, int)
-            or self.topn < 1
-        ):
-            raise ValueError(
-                f"`topn` must be None or an integer >= 1. Received: {self.topn!r}."
-            )
+        object.__setattr__(self, "topn", checks.cut_off("topn", self.topn))
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns the item quantity that is read at each rank."""
@@ -110,11 +103,7 @@ class _Binary(Objective):
     def __post_init__(self) -> None:
         super().__post_init__()
         # At 0 or below, padding (label 0 here) would count as relevant.
-        if not self.relevance_threshold > 0:
-            raise ValueError(
-                "`relevance_threshold` must be positive. "
-                f"Received: {self.relevance_threshold!r}."
-            )
+        checks.positive("relevance_threshold", self.relevance_threshold)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,8 +125,8 @@ class NDCG(_Graded):
     def __post_init__(self) -> None:
         """Checks the arguments."""
         super().__post_init__()
-        _check_choice("gain", self.gain, ["exponential", "linear"])
-        _check_choice("expected", self.expected, ["relevance", "gain"])
+        checks.choice("gain", self.gain, ["exponential", "linear"])
+        checks.choice("expected", self.expected, ["relevance", "gain"])
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
         """See `Objective`."""
@@ -217,11 +206,11 @@ class ERR(_Graded):
     def __post_init__(self) -> None:
         """Checks the arguments."""
         super().__post_init__()
-        if self.max_label is None or not self.max_label > 0:
+        if self.max_label is None:
             raise ValueError(
-                "`max_label` must be given and positive for metric 'err': it is the "
-                f"highest grade of the collection. Received: {self.max_label!r}."
+                "Metric 'err' needs `max_label`, the highest grade of the collection."
             )
+        checks.positive("max_label", self.max_label)
 
     def _value(
         self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
@@ -292,15 +281,10 @@ def get(name: str, **arguments: Any) -> Objective:
         >>> get("precision", topn=5, max_label=2.)
         Precision(topn=5, relevance_threshold=1.0)
     """
-    _check_choice("metric", name, names())
+    checks.choice("metric", name, names())
     cls = _OBJECTIVES[name]
     fields = {field.name for field in dataclasses.fields(cls)}
     return cls(**{k: v for k, v in arguments.items() if k in fields})
-
-
-def _check_choice(argument: str, value: object, choices: list[str]) -> None:
-    if value not in choices:
-        raise ValueError(f"`{argument}` must be one of {choices}. Received: {value!r}.")
 
 
 def _cascade(stops: tf.Tensor) -> tf.Tensor:

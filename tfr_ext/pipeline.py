@@ -32,8 +32,20 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     monitor: str = "ndcg_10"
     learning_rate_schedule: str = "constant"
     jit_compile: bool = False
-    # Model.fit counts the batches of a dataset by itself.
     steps_per_execution: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses what TensorFlow Ranking's pipeline has and this one does not."""
+        for name in (
+            "automatic_reduce_lr",
+            "use_weighted_metrics",
+            "export_best_model",
+        ):
+            if getattr(self, name):
+                raise ValueError(
+                    f"`{name}` has no effect here. The best epoch by `monitor` is kept "
+                    "and `learning_rate_schedule` changes the learning rate."
+                )
 
 
 class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
@@ -53,9 +65,13 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
         self.train = BatchedLists(train, batch_size, seed)
         self.valid = BatchedLists(valid, batch_size)
 
-    def build_train_dataset(self) -> tf.data.Dataset:
-        """See `AbstractDatasetBuilder`."""
-        return self.train.dataset()
+    def build_train_dataset(self, steps: int | None = None) -> tf.data.Dataset:
+        """See `AbstractDatasetBuilder`.
+
+        Args:
+            steps: batches of an epoch, a whole pass by default.
+        """
+        return self.train.dataset(steps)
 
     def build_valid_dataset(self) -> tf.data.Dataset:
         """See `AbstractDatasetBuilder`."""
@@ -94,6 +110,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         model_builder: tfr.keras.model.AbstractModelBuilder,
         dataset_builder: ListsDatasetBuilder,
         hparams: RankingHparams,
+        strategy: tf.distribute.Strategy | None = None,
     ):
         """Initialises the pipeline.
 
@@ -101,8 +118,9 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
             model_builder: builds the model.
             dataset_builder: gives the data.
             hparams: hyper-parameters; `steps_per_epoch` and `validation_steps` may be
-                None for whole passes over the data. `strategy` is None or a name that
-                `tfr.keras.strategy_utils.get_strategy` knows.
+                None for whole passes over the data.
+            strategy: the strategy, in place of the one that `hparams.strategy` names:
+                one of several workers has to be made before TensorFlow does anything.
 
         Raises:
             ValueError: if the loss, a parameter of it, the monitored metric or the
@@ -120,6 +138,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         hparams = copy.copy(hparams)
         hparams.learning_rate = rate
         super().__init__(model_builder, dataset_builder, hparams)
+        if strategy is not None:
+            self._strategy = strategy
         self._training = checkpoints.ResumableTraining(
             os.path.join(hparams.model_dir, "checkpoints"),
             monitor=f"val_{hparams.monitor}",
@@ -194,12 +214,12 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                 print(f"Going on after epoch {progress.epochs}.")
             if progress.epochs < hparams.num_epochs and not progress.stopped:
                 model.fit(
-                    self._dataset_builder.build_train_dataset(),
+                    self._dataset_builder.build_train_dataset(hparams.steps_per_epoch),
                     initial_epoch=progress.epochs,
                     epochs=hparams.num_epochs,
-                    steps_per_epoch=hparams.steps_per_epoch,
-                    validation_data=self._dataset_builder.build_valid_dataset(),
-                    validation_steps=hparams.validation_steps,
+                    validation_data=self._dataset_builder.build_valid_dataset().take(
+                        hparams.validation_steps or -1
+                    ),
                     callbacks=self.build_callbacks(),
                     verbose=verbose if self.is_writer else 0,
                 )

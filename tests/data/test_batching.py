@@ -61,6 +61,19 @@ def test_the_dataset_goes_on_to_the_next_epoch():
     np.testing.assert_array_equal(next(iter(dataset))[1].numpy().ravel(), first)
 
 
+def test_epochs_of_so_many_steps_walk_through_the_passes():
+    lists = make_lists([2] * 10)
+    batched = data.BatchedLists(lists, 4, seed=1)
+    passes = [b for number in range(4) for b in batched.order(number)]
+    dataset = batched.dataset(steps=4)
+    assert dataset.cardinality() == 4
+    seen = [labels.numpy() for _ in range(3) for _, labels in dataset]
+    assert len(seen) == 12
+    for chosen, labels in zip(passes, seen):
+        expected = lists.labels.reshape([-1, 2])[chosen]
+        np.testing.assert_array_equal(labels, expected)
+
+
 def test_buckets_leave_little_padding():
     lengths = np.random.default_rng(0).geometric(0.05, 3000)
     lists = make_lists(lengths, num_features=1)

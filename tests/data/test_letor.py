@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import pathlib
 import pickle
 import random
@@ -544,22 +543,12 @@ def test_fast_reading_takes_good_text():
 # Real data.
 
 
-def real(name):
-    folder = os.environ.get("TFR_EXT_DATA")
-    if not folder:
-        pytest.skip("TFR_EXT_DATA does not name a directory with the data sets")
-    path = pathlib.Path(folder) / name
-    if not path.parent.exists():
-        pytest.skip(f"{path.parent} is not in the directory that TFR_EXT_DATA names")
-    return str(path)
-
-
 def sizes(lists):
     return lists.num_lists, lists.num_items, lists.num_features
 
 
-def test_mq2008():
-    lists = read_letor(real("mq2008/S*.txt.gz"))
+def test_mq2008(real_data):
+    lists = read_letor(real_data / "MQ2008/Fold*/test.txt")
     assert sizes(lists) == (784, 15211, 46)
     counts = dict(
         zip(*(x.tolist() for x in np.unique(lists.labels, return_counts=True)))
@@ -570,28 +559,26 @@ def test_mq2008():
     assert lists.features.min() == 0 and lists.features.max() == 1
 
 
-def test_ohsumed():
-    lists = read_letor(real("ohsumed/S*.txt.gz"))
+def test_ohsumed(real_data):
+    lists = read_letor(real_data / "OHSUMED/QueryLevelNorm/Fold*/test.txt")
     assert sizes(lists) == (106, 16140, 45)
     assert all(name.isdigit() for name in lists.doc_ids)
 
 
-def test_mslr_sample():
-    path = real("mslr_sample/mslr35.txt.gz")
+def test_mslr_sample(real_data):
+    path = real_data / "mslr35.txt"
     lists = read_letor(path)
     assert sizes(lists) == (35, 3393, 136)
     assert lists.doc_ids is None
-    with gzip.open(path) as file:
-        theirs = load_svmlight_file(file, query_id=True, zero_based=False)[0]
+    theirs = load_svmlight_file(str(path), query_id=True, zero_based=False)[0]
     np.testing.assert_array_equal(lists.features, theirs.toarray().astype(np.float32))
 
 
-def test_ohsumed_null():
-    path = real("ohsumed_null/S2.txt.gz")
+def test_ohsumed_null(real_data):
+    path = real_data / "ohsumed_null.txt"
     lists = read_letor(path, missing_value=float("nan"))
     assert sizes(lists) == (21, 3076, 45)
-    with gzip.open(path) as file:
-        nulls = file.read().count(b":NULL")
+    nulls = path.read_bytes().count(b":NULL")
     assert nulls > 0 and np.isnan(lists.features).sum() == nulls
     filled = read_letor(path).features
     np.testing.assert_array_equal(filled, np.nan_to_num(lists.features, nan=0.0))

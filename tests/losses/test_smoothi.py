@@ -125,6 +125,27 @@ def test_limit_in_float32_is_the_exact_metric():
         assert abs((value if metric == "arp" else 1 - value) - target) < 1e-5
 
 
+def test_numpy_integers_are_cut_offs():
+    assert losses.SmoothILoss(topn=np.int64(3)).get_config()["topn"] == 3
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-9, 1e-18])
+def test_a_tiny_delta_is_computed_as_the_oracle_has_it(delta):
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=60), rng.integers(0, 3, 60).astype(float)
+    y_pred = tf.constant([scores])
+    loss = losses.SmoothILoss(delta=delta)
+    with tf.GradientTape() as tape:
+        tape.watch(y_pred)
+        value = loss([labels], y_pred)
+    rows, _ = _fast_rows(scores, 60, delta=delta)
+    discount = 1 / np.log2(np.arange(2, 62))
+    ideal = (2 ** np.sort(labels)[::-1] - 1) @ discount
+    expected = 1 - (2 ** (rows @ labels) - 1) @ discount / ideal
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    assert np.abs(tape.gradient(value, y_pred)).max() > 1e-3
+
+
 def test_alpha_stretches_the_scores():
     labels, scores = [[2.0, 0.0, 1.0]], tf.constant([[0.3, 0.9, -0.4]])
     np.testing.assert_allclose(

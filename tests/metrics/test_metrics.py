@@ -129,6 +129,7 @@ def test_run_file_keeps_scores_that_do_not_tie_exactly(tmp_path):
 
 def test_qrels_are_for_integer_grades_only(tmp_path):
     path = tmp_path / "qrels"
+    path.write_text("those of an earlier run")
     assert not metrics.write_qrels(str(path), make_lists([2], labels=[0.5, 1.0]))
     assert not path.exists()
 
@@ -177,6 +178,16 @@ def test_wrong_arguments_are_named():
         metrics.per_query(TIED, SCORES[1:], ["map"])
     with pytest.raises(ValueError, match="finite.*Item 3"):
         metrics.per_query(TIED, np.where(np.arange(29) == 3, np.nan, 0.0), ["map"])
+
+
+def test_a_label_above_max_label_is_told():
+    with pytest.raises(ValueError, match="max_label.*is 2.*label 3"):
+        metrics.per_query(TIED, SCORES, ["err_5"], metrics.Convention(max_label=2))
+
+
+def test_document_names_are_unique_in_a_list():
+    lists = make_lists([4, 1], doc_ids=["a", "a", "a#2", "b c", "a"])
+    assert metrics.document_names(lists) == ["a", "a#2", "a#2#2", "bc", "a"]
 
 
 def test_a_whole_evaluation_without_any_relevant_item_has_no_mean():

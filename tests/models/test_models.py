@@ -57,6 +57,86 @@ def test_batch_statistics_are_those_of_the_real_items():
     )
 
 
+@pytest.mark.parametrize("compact", [True, False])
+def test_a_batch_of_nothing_but_padding_leaves_the_model_as_it_is(compact):
+    model = build(hidden_sizes=[5], compact=compact)
+    model.compile("sgd", losses.SmoothILoss())
+    features, labels = data.padded_batch(make_lists([4, 2]), np.arange(2))
+    model.train_on_batch(features, labels)
+    before = model.get_weights()
+    features["mask"][:] = False
+    model.train_on_batch(features, -np.ones_like(labels))
+    for old, new in zip(before, model.get_weights()):
+        np.testing.assert_allclose(new, old, rtol=1e-6)
+
+
+def test_padding_that_is_computed_changes_nothing():
+    """`compact=False`, for XLA, gives what leaving padding out gives."""
+    features, labels = data.padded_batch(make_lists([4, 2, 1]), np.arange(3))
+    states = []
+    for compact, jit in ((True, False), (False, False), (False, True)):
+        model = build(hidden_sizes=[5], dropout=0.0, compact=compact)
+        model.compile("sgd", losses.SmoothILoss(), jit_compile=jit)
+        for _ in range(3):
+            model.train_on_batch(
+                widened(features, 2),
+                np.pad(labels, [[0, 0], [0, 2]], constant_values=-1),
+            )
+        states.append([*model.get_weights(), model.predict(features, verbose=0)])
+    for state in states[1:]:
+        for plain, padded in zip(states[0], state):
+            np.testing.assert_allclose(padded, plain, rtol=1e-4, atol=1e-6)
+
+
+def test_variance_of_large_values_is_not_lost():
+    """The variance of a constant 1e7 is 0, and that of 1e7 + (0 or 1) is seen."""
+    layer = models.ItemBatchNormalization(momentum=0.0)
+    x = 1e7 + tf.constant([[0.0, 0.0], [0.0, 4.0]] * 8)
+    layer(x, training=True)
+    np.testing.assert_allclose(layer.moving_variance, [0.0, 4.0])
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision_keeps_features_scores_and_statistics_in_float32(policy):
+    lists = make_lists([4, 2])
+    lists.features[:] = lists.features * 1e6  # beyond float16
+    features, labels = data.padded_batch(lists, np.arange(2))
+    tf.keras.mixed_precision.set_global_policy(policy)
+    try:
+        model = build(hidden_sizes=[8])
+    finally:
+        tf.keras.mixed_precision.set_global_policy("float32")
+    assert model.get_layer("hidden_1").compute_dtype == policy.replace("mixed_", "")
+    model.compile("sgd", losses.SmoothILoss())
+    assert np.isfinite(model.train_on_batch(features, labels))
+    scores = model(features)
+    assert scores.dtype == tf.float32 and np.isfinite(scores).all()
+    assert all(np.isfinite(w).all() for w in model.get_weights())
+
+
+def test_dropout_goes_on_from_a_checkpoint(tmp_path):
+    x = tf.ones([1, 200])
+
+    def drawn(layer, times):
+        return [layer(x, training=True).numpy() for _ in range(times)]
+
+    whole = models.ResumableDropout(0.3, seed=5)
+    expected = drawn(whole, 4)
+    first = models.ResumableDropout(0.3, seed=5)
+    drawn(first, 2)
+    path = tf.train.Checkpoint(layer=first).write(str(tmp_path / "c"))
+    resumed = models.ResumableDropout(0.3, seed=5)
+    resumed.build(x.shape)
+    tf.train.Checkpoint(layer=resumed).read(path)
+    np.testing.assert_array_equal(drawn(resumed, 2), expected[2:])
+    assert (expected[0] != expected[1]).any()
+    other = drawn(models.ResumableDropout(0.3, seed=6), 1)
+    assert (expected[0] != other[0]).any()
+    kept = np.mean([e > 0 for e in expected])
+    assert abs(kept - 0.7) < 0.06
+    np.testing.assert_array_equal(whole(x), x)
+
+
 def test_scores_equal_the_network_computed_by_hand():
     lists = make_lists([4, 2])
     features, _ = data.padded_batch(lists, np.arange(2))

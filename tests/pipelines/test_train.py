@@ -183,7 +183,7 @@ def bad(tmp_path, *flags):
         (["--loss=smoothy_loss"], ["'smoothy_loss'", "did you mean 'smoothi_loss'"]),
         (["--loss_param=aplha=1"], ["'aplha'", "did you mean 'alpha'"]),
         (["--loss_param=alpha"], ["--loss_param", "name=value", "'alpha'"]),
-        (["--loss_param=alpha=-1"], ["`alpha`", "positive", "-1"]),
+        (["--loss_param=alpha=-1"], ["`alpha`", "(0, 1e+30)", "-1"]),
         (["--metrics=ndgc_10"], ["'ndgc_10'", "ndcg"]),
         (["--monitor=loss"], ["'loss'"]),
         (["--learning_rate_schedule=linear"], ["'linear'", "cosine"]),

@@ -192,13 +192,23 @@ class BatchedLists:
         padded = sum(len(b) * lengths[b].max() for b in self.order(epoch))
         return float(padded / max(1, self._lists.num_items))
 
-    def dataset(self) -> tf.data.Dataset:
-        """Returns one epoch as a dataset; each iteration of it is the next epoch."""
+    def dataset(self, steps: int | None = None) -> tf.data.Dataset:
+        """Returns one epoch as a dataset; each iteration of it is the next epoch.
+
+        Args:
+            steps: batches of an epoch: the next so many of an endless row of passes
+                over the lists. A whole pass by default.
+        """
+        steps = steps or self.num_batches
 
         def batches() -> Iterator[Batch]:
             epoch, self.epoch = self.epoch, self.epoch + 1
-            for chosen in self.order(epoch):
-                yield padded_batch(self._lists, chosen)
+            order: list[np.ndarray] = []
+            for step in range(epoch * steps, (epoch + 1) * steps):
+                number, position = divmod(step, self.num_batches)
+                if position == 0 or not order:
+                    order = self.order(number)
+                yield padded_batch(self._lists, order[position])
 
         features = self._lists.num_features
         signature = (
@@ -209,5 +219,5 @@ class BatchedLists:
             tf.TensorSpec([None, None], tf.float32),
         )
         dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
-        cardinality = tf.data.experimental.assert_cardinality(self.num_batches)
+        cardinality = tf.data.experimental.assert_cardinality(steps)
         return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)

@@ -62,6 +62,7 @@ def read_letor(
         DataFormatError: If a file does not have this format; the message names the
             file, the line and what was expected.
         FileNotFoundError: If a path or pattern matches no file.
+        IsADirectoryError: If it matches a directory.
         ValueError: If `num_features` is less than 1.
 
     Examples:
@@ -121,6 +122,9 @@ def _find_files(paths: Any) -> list[str]:
             raise FileNotFoundError(
                 f"No file matches {pattern!r}. Received: paths={paths!r}."
             )
+        for path in matches:
+            if tf.io.gfile.isdir(path):
+                raise IsADirectoryError(f"{path} is a directory. Expected a file.")
         files += matches
     return files
 

@@ -7,12 +7,11 @@ TensorFlow Ranking user relies on besides is here.
 from __future__ import annotations
 
 import abc
-import math
 from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
 
-from tfr_ext import inputs, masked, objectives
+from tfr_ext import checks, inputs, masked, objectives
 from tfr_ext.inputs import TensorLike
 
 _T = TypeVar("_T")
@@ -21,36 +20,6 @@ _T = TypeVar("_T")
 def register(cls: type[_T]) -> type[_T]:
     """Registers a class with Keras, so that saved models load it by name."""
     return tf.keras.utils.register_keras_serializable(package="tfr_ext")(cls)
-
-
-def check_positive(argument: str, value: Any) -> float:
-    """Returns `value` as a positive finite float, or raises a ValueError."""
-    return _check_number(argument, value, "a positive finite number", 0, math.inf)
-
-
-def check_between(argument: str, value: Any, low: float, high: float) -> float:
-    """Returns `value` as a float strictly between bounds, or raises a ValueError."""
-    expected = f"a number in the open interval ({low}, {high})"
-    return _check_number(argument, value, expected, low, high)
-
-
-def check_bool(argument: str, value: Any) -> bool:
-    """Returns `value` if it is a bool, or raises a ValueError."""
-    if not isinstance(value, bool):
-        raise ValueError(f"`{argument}` must be True or False. Received: {value!r}.")
-    return value
-
-
-def _check_number(
-    argument: str, value: Any, expected: str, low: float, high: float
-) -> float:
-    try:
-        number = math.nan if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not low < number < high:
-        raise ValueError(f"`{argument}` must be {expected}. Received: {value!r}.")
-    return number
 
 
 class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
@@ -79,7 +48,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             ragged: whether labels and scores may be ragged tensors.
         """
         super().__init__(reduction, name or self.KEY)
-        self._ragged = check_bool("ragged", ragged)
+        self._ragged = checks.boolean("ragged", ragged)
 
     # The name by which `tfr_ext.losses.get` builds a class.
     KEY: ClassVar[str]
@@ -218,6 +187,15 @@ class MetricLoss(ListwiseLoss):
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
+        # A list of no items becomes one of padding: TensorFlow has no gradient of the
+        # best of nothing.
+        size = masked.list_size(labels)
+        missing = (
+            int(not size) if isinstance(size, int) else tf.cast(size < 1, tf.int32)
+        )
+        labels, scores, mask = (
+            tf.pad(x, [[0, 0], [0, missing]]) for x in (labels, scores, mask)
+        )
         objective = self._objective
         ranked = self._expected_at_ranks(
             scores,

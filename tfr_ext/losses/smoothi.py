@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import masked, objectives, relaxations
+from tfr_ext import checks, masked, objectives, relaxations
 from tfr_ext.losses import base
 
 
@@ -81,8 +81,8 @@ class SmoothILoss(base.MetricLoss):
             ragged: whether labels and scores may be ragged tensors.
             metric: 'ndcg', 'precision', 'map', 'arp', 'mrr' or 'err'.
             topn: cut-off of the metric, the whole list by default.
-            alpha: inverse temperature, positive. The larger, the nearer to the exact
-                metric and the flatter almost everywhere.
+            alpha: inverse temperature, positive, less than 1e30. The larger, the nearer
+                to the exact metric and the flatter almost everywhere.
             delta: in (0, 0.5), mass taken from items already ranked.
             stop_gradient: whether the product over earlier ranks is held constant in
                 the backward pass, as the paper recommends.
@@ -106,12 +106,16 @@ class SmoothILoss(base.MetricLoss):
         )
         self._arguments: dict[str, Any] = {
             "metric": metric,
-            "topn": topn,
-            "alpha": base.check_positive("alpha", alpha),
-            "delta": base.check_between("delta", delta, 0, 0.5),
-            "stop_gradient": base.check_bool("stop_gradient", stop_gradient),
-            "relevance_threshold": relevance_threshold,
-            "max_label": max_label,
+            "topn": checks.cut_off("topn", topn),
+            "alpha": checks.between("alpha", alpha, 0, 1e30),
+            "delta": checks.between("delta", delta, 0, 0.5),
+            "stop_gradient": checks.boolean("stop_gradient", stop_gradient),
+            "relevance_threshold": checks.positive(
+                "relevance_threshold", relevance_threshold
+            ),
+            "max_label": None
+            if max_label is None
+            else checks.positive("max_label", max_label),
         }
 
     def _expected_at_ranks(

@@ -110,7 +110,8 @@ def per_query(
         an empty list.
 
     Raises:
-        ValueError: if there is not one finite score per item.
+        ValueError: if there is not one finite score per item, or a label is above the
+            `max_label` that ERR is to use.
 
     Examples:
         >>> features, labels = np.zeros([2, 1], np.float32), np.float32([0, 1])
@@ -127,6 +128,14 @@ def per_query(
     if not np.isfinite(scores).all():
         item = int(np.flatnonzero(~np.isfinite(scores))[0])
         raise ValueError(f"Scores must be finite. Item {item} has {scores[item]}.")
+    largest = float(lists.labels.max(initial=0))
+    if any(name.startswith("err") for name in metrics) and (
+        convention.max_label is not None and largest > convention.max_label
+    ):
+        raise ValueError(
+            f"`max_label` is {convention.max_label:g}, but there is a label "
+            f"{largest:g}: ERR has no meaning then."
+        )
     built = {name: convention.objective(name) for name in metrics}
     results = {name: np.empty(lists.num_lists) for name in metrics}
     # Neighbours in length share a batch, so that little of it is padding.

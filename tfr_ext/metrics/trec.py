@@ -7,7 +7,7 @@ lowered in the run file by the least steps of a 32-bit float that make them dist
 
 from __future__ import annotations
 
-from collections import Counter
+import os
 
 import numpy as np
 
@@ -26,11 +26,15 @@ def document_names(lists: RankingLists) -> list[str]:
         if lists.doc_ids is None:
             names += [f"{query}-{i + 1}" for i in range(end - start)]
             continue
-        own = ["".join(name.split()) for name in lists.doc_ids[start:end]]
-        count: Counter = Counter()
-        for name in own:
-            count[name] += 1
-            names.append(f"{name}#{count[name]}" if count[name] > 1 else name)
+        taken: set[str] = set()
+        for own in lists.doc_ids[start:end]:
+            name = plain = "".join(own.split())
+            count = 1
+            while name in taken:
+                count += 1
+                name = f"{plain}#{count}"
+            taken.add(name)
+            names.append(name)
     return names
 
 
@@ -63,9 +67,12 @@ def write_qrels(path: str, lists: RankingLists) -> bool:
         lists: the judged lists.
 
     Returns:
-        False, without writing, if the labels are not integers, as the format wants.
+        False if the labels are not integers, as the format wants: then there is no
+        such file afterwards.
     """
     if (lists.labels != np.floor(lists.labels)).any():
+        if os.path.exists(path):
+            os.remove(path)
         return False
     names = document_names(lists)
     with open(path, "w", encoding="utf-8") as file:

@@ -184,9 +184,18 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
         if mask is not None:
             weight *= tf.cast(mask, tf.float32)[..., tf.newaxis]
         count = total(weight)
-        mean = tf.math.divide_no_nan(total(wide * weight), count)
-        variance = tf.math.divide_no_nan(
-            total(tf.math.squared_difference(wide, mean) * weight), count
+        # The float32 mean of large values has an error, which the differences from it
+        # tell: both moments are corrected by it.
+        rough = tf.math.divide_no_nan(total(wide * weight), count)
+        differences = (wide - rough) * weight
+        error = tf.math.divide_no_nan(total(differences), count)
+        mean = rough + error
+        variance = tf.math.divide_no_nan(total(tf.square(differences)), count)
+        variance = tf.maximum(variance - tf.square(error), 0)
+        # Of no items at all: what the moving statistics are, which so stay as they are.
+        mean = tf.where(count > 0, mean, tf.cast(self.moving_mean, tf.float32))
+        variance = tf.where(
+            count > 0, variance, tf.cast(self.moving_variance, tf.float32)
         )
         return tf.cast(mean, x.dtype), tf.cast(variance, x.dtype)
 

@@ -135,7 +135,7 @@ def smoothi_expectation(
     @tf.custom_gradient
     def expectation(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         expected, weights = _expectation_rows(
-            logits, keep, values, uniform, rows, _informative_rows(logits, delta)
+            logits, keep, values, uniform, rows, _informative_rows(logits, delta, rows)
         )
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
@@ -172,15 +172,18 @@ def _logits_and_keep(
     return logits, keep
 
 
-def _informative_rows(logits: tf.Tensor, delta: float) -> tf.Tensor:
+def _informative_rows(logits: tf.Tensor, delta: float, rows: masked.Size) -> tf.Tensor:
     """Returns how many rows differ from uniform ones by more than rounding.
 
     Both the logits (for the value) and the product alone (for the gradient) count.
     """
     resolution = float(np.finfo(logits.dtype.as_numpy_dtype).eps) / 8
     largest = tf.maximum(tf.reduce_max(logits), 1.0)
-    rows = tf.math.log(largest / resolution) / -math.log(1 - delta)
-    return tf.cast(tf.math.ceil(rows), tf.int32) + 1
+    informative = tf.math.log(largest / resolution) / -math.log1p(-delta) + 1
+    most = tf.cast(rows, informative.dtype)
+    # NaN is less than nothing: then all rows are computed, and show it.
+    fewer = tf.math.ceil(tf.where(informative < most, informative, most))
+    return tf.cast(fewer, tf.int32)
 
 
 def _softmax(logits: tf.Tensor, subtract_max: bool) -> tf.Tensor:

@@ -1,0 +1,149 @@
+"""Several replicas and several processes give what one gives; a process each."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.pipelines.test_train import ROOT, train
+
+# 66 training lists in batches of 20: the last has 6, which is 3 + 3 lists; of 15
+# the last has 6 of 8 + 7: unequal shares too.
+FLAGS = (
+    "--flagfile=configs/quickstart.cfg",
+    "--synthetic_num_queries=110",
+    "--synthetic_list_size=9",
+    "--hidden_sizes=8",
+    "--batch_size=15",
+    "--num_epochs=3",
+    "--metrics=ndcg_10,map,err_5",
+    "--verbose=line",
+)
+
+
+def history(directory):
+    state = json.loads((directory / "checkpoints" / "state.json").read_text())
+    return state["history"], state["best_epoch"]
+
+
+def assert_same_run(directory, expected):
+    """Losses and metrics of every epoch, and those of the test, to rounding."""
+    (own, best), (other, other_best) = history(directory), history(expected)
+    assert best == other_best and own.keys() == other.keys()
+    for name in own:
+        np.testing.assert_allclose(own[name], other[name], rtol=2e-4, err_msg=name)
+    reports = [
+        json.loads((path / "metrics.json").read_text())["test"]
+        for path in (directory, expected)
+    ]
+    for name in reports[0]:
+        np.testing.assert_allclose(reports[0][name], reports[1][name], rtol=2e-3)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("alone")
+    train(*FLAGS, f"--model_dir={directory}")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def alone_with_tfr(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("alone_with_tfr")
+    train(*FLAGS, f"--model_dir={directory}", "--loss=softmax_loss")
+    return directory
+
+
+def test_mirrored_over_two_devices(alone, tmp_path):
+    train(*FLAGS, f"--model_dir={tmp_path}", "--strategy=mirrored", "--logical_cpus=2")
+    assert_same_run(tmp_path, alone)
+
+
+def test_mirrored_with_a_loss_of_tfr(alone_with_tfr, tmp_path):
+    train(
+        *FLAGS,
+        f"--model_dir={tmp_path}",
+        "--strategy=mirrored",
+        "--logical_cpus=2",
+        "--loss=softmax_loss",
+    )
+    assert_same_run(tmp_path, alone_with_tfr)
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("localhost", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+@pytest.mark.parametrize("chief", [False, True], ids=["workers", "chief"])
+def test_two_processes(alone, tmp_path, chief):
+    ports = free_ports(2)
+    addresses = [f"localhost:{port}" for port in ports]
+    if chief:
+        cluster = {"chief": addresses[:1], "worker": addresses[1:]}
+        tasks = [("chief", 0), ("worker", 0)]
+    else:
+        cluster = {"worker": addresses}
+        tasks = [("worker", 0), ("worker", 1)]
+    processes = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "pipelines.train", *FLAGS),
+                f"--model_dir={tmp_path}/model",
+                "--strategy=multi_worker",
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "TF_CONFIG": json.dumps(
+                    {"cluster": cluster, "task": {"type": kind, "index": index}}
+                ),
+            },
+        )
+        for kind, index in tasks
+    ]
+    try:
+        outputs = [process.communicate(timeout=300) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for process, (_, errors) in zip(processes, outputs):
+        assert process.returncode == 0, errors[-3000:]
+    assert_same_run(tmp_path / "model", alone)
+    # One writer, and nothing of the other is left.
+    assert re.search("Exported for serving", outputs[0][0])
+    assert "Exported" not in outputs[1][0] and "Epoch" not in outputs[1][0]
+    assert sorted(os.listdir(tmp_path / "model")) == sorted(os.listdir(alone))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--jit_compile"],
+        ["--mixed_precision=float16"],
+        ["--mixed_precision=bfloat16"],
+        ["--mixed_precision=float16", "--jit_compile"],
+    ],
+    ids=" ".join,
+)
+def test_precision_and_xla_train_to_the_same_quality(alone, tmp_path, flags):
+    train(*FLAGS, f"--model_dir={tmp_path}", *flags)
+    exact = flags == ["--jit_compile"]
+    if exact:
+        assert_same_run(tmp_path, alone)
+        return
+    (own, _), (expected, _) = history(tmp_path), history(alone)
+    np.testing.assert_allclose(own["val_loss"], expected["val_loss"], rtol=0.01)

@@ -1,0 +1,77 @@
+"""Checks of arguments, with errors that name them and what they may be."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+
+def positive(argument: str, value: Any) -> float:
+    """Returns `value` as a positive finite float.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return _number(argument, value, "a positive finite number", 0, math.inf)
+
+
+def between(argument: str, value: Any, low: float, high: float) -> float:
+    """Returns `value` as a float strictly between bounds.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    expected = f"a number in the open interval ({low}, {high})"
+    return _number(argument, value, expected, low, high)
+
+
+def boolean(argument: str, value: Any) -> bool:
+    """Returns `value` if it is a bool.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"`{argument}` must be True or False. Received: {value!r}.")
+    return value
+
+
+def cut_off(argument: str, value: Any) -> int | None:
+    """Returns `value` as an int from 1 up, or None.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if value is None:
+        return None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Integral)
+        or int(value) < 1
+    ):
+        raise ValueError(
+            f"`{argument}` must be None or an integer >= 1. Received: {value!r}."
+        )
+    return int(value)
+
+
+def choice(argument: str, value: Any, choices: list[str]) -> str:
+    """Returns `value` if it is one of the choices.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if value not in choices:
+        raise ValueError(f"`{argument}` must be one of {choices}. Received: {value!r}.")
+    return value
+
+
+def _number(argument: str, value: Any, expected: str, low: float, high: float) -> float:
+    try:
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low < number < high:
+        raise ValueError(f"`{argument}` must be {expected}. Received: {value!r}.")
+    return number
