@@ -8,7 +8,7 @@ DIR holds the collections as their archives unpack: `MQ2008/Fold1/train.txt` and
 with the same budget by `python -m pipelines.train --flagfile=configs/COLLECTION.cfg`;
 the best epoch is chosen by validation NDCG@10. Prints for each loss and metric the mean
 over the folds on the test queries, averaged over the seeds, and the standard deviation
-of that mean over the seeds.
+of that mean over the seeds; and the same for the first fold alone.
 """
 
 from __future__ import annotations
@@ -83,7 +83,15 @@ def main() -> None:
                 ),
             )
         )
-    print(f"{args.collection}, folds {args.folds}, seeds {args.seeds}")
+    for chosen in (folds, folds[:1])[: len(folds)]:
+        print_table(args.collection, results, chosen, seeds)
+
+
+def print_table(
+    collection: str, results: dict, folds: list[int], seeds: list[int]
+) -> None:
+    """Prints means over folds, and their spread over seeds."""
+    print(f"{collection}, folds {folds}, seeds {seeds}")
     print(f"{'':<22}" + "".join(f"{m:>15}" for m in METRICS))
     for loss in LOSSES:
         row = f"{loss:<22}"

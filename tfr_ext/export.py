@@ -18,6 +18,8 @@ DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 MASKED_SIGNATURE = "masked"
 ELWC_SIGNATURE = "elwc"
 
+_ASIDE = ".writing-"
+
 
 def signatures(model: tf.keras.Model) -> dict[str, Callable]:
     """Returns the functions by which a ranker is served.
@@ -87,10 +89,13 @@ def export_ranker(model: tf.keras.Model, export_dir: str) -> str:
         The directory of the version.
     """
     os.makedirs(export_dir, exist_ok=True)
+    for name in os.listdir(export_dir):
+        if name.startswith(_ASIDE):  # left by a process that was killed
+            shutil.rmtree(os.path.join(export_dir, name))
     target = next_version(export_dir)
     module = tf.Module()
     module.model = model
-    aside = tempfile.mkdtemp(prefix=".writing-", dir=export_dir)
+    aside = tempfile.mkdtemp(prefix=_ASIDE, dir=export_dir)
     try:
         os.chmod(aside, 0o755)  # mkdtemp's own mode would keep a server out
         tf.saved_model.save(module, aside, signatures=signatures(model))

@@ -138,6 +138,13 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         hparams = copy.copy(hparams)
         hparams.learning_rate = rate
         super().__init__(model_builder, dataset_builder, hparams)
+        # TensorFlow Ranking's own way gives an optimizer of Keras' legacy kind.
+        self._optimizer = tf.keras.optimizers.get(
+            {
+                "class_name": hparams.optimizer,
+                "config": {"learning_rate": rate, "is_legacy_optimizer": False},
+            }
+        )
         if strategy is not None:
             self._strategy = strategy
         self._training = checkpoints.ResumableTraining(
