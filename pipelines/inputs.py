@@ -44,6 +44,36 @@ def load(flags: Any) -> Splits:
     return splits
 
 
+def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
+    """Loads the lists to test on alone.
+
+    Args:
+        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        num_features: width of the lists; None if nothing depends on it.
+
+    Raises:
+        ValueError: if flags do not fit each other, or a file has errors.
+    """
+    if flags.dataset != "text":
+        lists = _synthetic(flags).test
+        if num_features not in (None, lists.num_features):
+            raise ValueError(
+                f"The model takes {num_features} features, and the synthetic lists "
+                f"have {lists.num_features}."
+            )
+        return lists
+    if not flags.test_path:
+        raise ValueError("--dataset=text needs --test_path.")
+    if flags.num_features is not None:
+        if num_features not in (None, flags.num_features):
+            raise ValueError(
+                f"--num_features={flags.num_features}, but the model takes "
+                f"{num_features} features."
+            )
+        num_features = flags.num_features
+    return data.read_letor(flags.test_path, num_features, flags.missing_value)
+
+
 def describe(name: str, lists: data.RankingLists) -> str:
     """Returns a line about some lists."""
     grades, counts = np.unique(lists.labels, return_counts=True)

@@ -26,21 +26,15 @@ RUN_FILES = (
 )
 
 
-def write_evaluation(
-    directory: str,
-    lists: data.RankingLists,
-    scores: np.ndarray,
-    values: Mapping[str, np.ndarray],
-    tag: str,
+def write_per_query(
+    directory: str, lists: data.RankingLists, values: Mapping[str, np.ndarray]
 ) -> None:
-    """Writes `per_query.tsv`, `run.trec` and, for integer labels, `qrels.trec`.
+    """Writes `per_query.tsv`; the cell of a query that does not count is empty.
 
     Args:
-        directory: where the files go.
+        directory: where the file goes.
         lists: the lists that were evaluated.
-        scores: their scores, one per item.
         values: per-query metrics.
-        tag: name of the run.
     """
     with open(os.path.join(directory, "per_query.tsv"), "w", encoding="utf-8") as file:
         file.write("\t".join(["query", *values]) + "\n")
@@ -49,6 +43,19 @@ def write_evaluation(
                 f"{v[q]:.9g}" if np.isfinite(v[q]) else "" for v in values.values()
             ]
             file.write("\t".join([query, *cells]) + "\n")
+
+
+def write_trec(
+    directory: str, lists: data.RankingLists, scores: np.ndarray, tag: str
+) -> None:
+    """Writes `run.trec` and, for integer labels, `qrels.trec`.
+
+    Args:
+        directory: where the files go.
+        lists: the lists that were evaluated.
+        scores: their scores, one per item.
+        tag: name of the run.
+    """
     metrics.write_run(os.path.join(directory, "run.trec"), lists, scores, tag)
     if not metrics.write_qrels(os.path.join(directory, "qrels.trec"), lists):
         print("No qrels.trec: the labels are not integers, as the format wants.")

@@ -5,12 +5,10 @@ python -m pipelines.train --flagfile=configs/quickstart.cfg
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_ranking as tfr
 from absl import app, flags, logging
@@ -60,9 +58,8 @@ def train() -> None:
         return
     splits = inputs.load(FLAGS)
     if FLAGS.max_label is None:
-        everything = (splits.train, splits.valid, splits.test)
-        largest = max(float(lists.labels.max()) for lists in everything)
-        convention = dataclasses.replace(convention, max_label=largest or 1.0)
+        everything = [splits.train, splits.valid, splits.test]
+        convention = metrics.with_max_label(convention, everything)
     datasets = pipeline.ListsDatasetBuilder(
         splits.train, splits.valid, FLAGS.batch_size, FLAGS.seed
     )
@@ -187,7 +184,7 @@ def report(
     """Evaluates and exports the model; writes and prints the results."""
     directory = FLAGS.model_dir
     scores = {
-        name: predict(trained.model, lists, FLAGS.batch_size)
+        name: data.score_lists(trained.model, lists, FLAGS.batch_size)
         for name, lists in (("valid", splits.valid), ("test", splits.test))
     }
     values = metrics.per_query(splits.test, scores["test"], names, convention)
@@ -197,7 +194,8 @@ def report(
         ),
         "test": metrics.means(values),
     }
-    outputs.write_evaluation(directory, splits.test, scores["test"], values, FLAGS.loss)
+    outputs.write_per_query(directory, splits.test, values)
+    outputs.write_trec(directory, splits.test, scores["test"], FLAGS.loss)
     outputs.draw_curves(
         os.path.join(directory, "curves.png"),
         trained.history,
@@ -211,13 +209,7 @@ def report(
         outputs.as_json(
             {
                 **results,
-                "convention": {
-                    "gain": convention.gain,
-                    "empty_list": convention.empty_list,
-                    "relevance_threshold": convention.relevance_threshold,
-                    "max_label": convention.max_label,
-                    "ties": "by position",
-                },
+                "convention": convention.as_dict(),
                 "queries": {
                     "valid": splits.valid.num_lists,
                     "test": splits.test.num_lists,
@@ -235,23 +227,9 @@ def report(
     )
     print(
         f"Best epoch by validation {FLAGS.monitor}: {trained.best_epoch} of "
-        f"{len(trained.history['loss'])}. Lists without a relevant item count as: "
-        f"{convention.empty_list}; NDCG gain: {convention.gain}; ties by position.\n"
+        f"{len(trained.history['loss'])}. {convention.describe()}\n"
         f"{outputs.metric_table(results)}\nExported for serving: {exported}"
     )
-
-
-def predict(
-    model: tf.keras.Model, lists: data.RankingLists, batch_size: int
-) -> np.ndarray:
-    """Scores all items, in the order of `lists`."""
-    scores = np.empty(lists.num_items, np.float32)
-    for chosen in data.BatchedLists(lists, batch_size).order(0):
-        features, _ = data.padded_batch(lists, chosen)
-        batch = model(features, training=False).numpy()
-        items = slice(lists.row_splits[chosen[0]], lists.row_splits[chosen[-1] + 1])
-        scores[items] = batch[features[data.MASK]]
-    return scores
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import shutil
 import tempfile
 from typing import Callable
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from tfr_ext.data.batching import FEATURES, MASK
+from tfr_ext.data.batching import FEATURES, MASK, score_lists
+from tfr_ext.data.lists import RankingLists
 from tfr_ext.models import feature_spec
 
 SCORES = "scores"
@@ -103,3 +105,62 @@ def export_ranker(model: tf.keras.Model, export_dir: str) -> str:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return target
+
+
+class ExportedScorer:
+    """An exported ranker, loaded again to score lists in memory.
+
+    Attributes:
+        num_features: features that it takes.
+    """
+
+    def __init__(self, directory: str):
+        """Loads a SavedModel.
+
+        Args:
+            directory: the directory of one version.
+
+        Raises:
+            ValueError: if it is no SavedModel that `export_ranker` wrote.
+        """
+        if not tf.saved_model.contains_saved_model(directory):
+            raise ValueError(f"{directory} has no SavedModel.")
+        # Kept, because its functions do not keep the weights alive.
+        self._loaded = tf.saved_model.load(directory)
+        if MASKED_SIGNATURE not in self._loaded.signatures:
+            raise ValueError(
+                f"The SavedModel in {directory} has no signature {MASKED_SIGNATURE!r}. "
+                f"It has: {', '.join(self._loaded.signatures) or 'none'}."
+            )
+        self._masked = self._loaded.signatures[MASKED_SIGNATURE]
+        spec = self._masked.structured_input_signature[1][FEATURES]
+        self.num_features = spec.shape[-1]
+
+    def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
+        """Returns float32 scores `[num_items]`, in the order of the items.
+
+        Args:
+            lists: lists with `num_features` features.
+            batch_size: lists scored at a time.
+        """
+        return score_lists(
+            lambda x: self._masked(**{k: tf.constant(v) for k, v in x.items()})[SCORES],
+            lists,
+            batch_size,
+        )
+
+
+def load_scorer(path: str) -> ExportedScorer:
+    """Loads an exported ranker.
+
+    Args:
+        path: the directory of a version, or of versions: then the latest is taken.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if not tf.saved_model.contains_saved_model(path) and os.path.isdir(path):
+        versions = [name for name in os.listdir(path) if name.isdigit()]
+        if versions:
+            path = os.path.join(path, max(versions, key=int))
+    return ExportedScorer(path)

@@ -5,6 +5,7 @@ from tfr_ext.data.batching import (
     MASK,
     BatchedLists,
     padded_batch,
+    score_lists,
     truncate,
 )
 from tfr_ext.data.letor import DataFormatError, read_letor
@@ -19,6 +20,7 @@ __all__ = [
     "RankingLists",
     "padded_batch",
     "read_letor",
+    "score_lists",
     "synthetic_lists",
     "truncate",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -221,3 +221,27 @@ class BatchedLists:
         dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
         cardinality = tf.data.experimental.assert_cardinality(steps)
         return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
+
+
+def score_lists(
+    score: Callable[[dict[str, np.ndarray]], tf.Tensor],
+    lists: RankingLists,
+    batch_size: int,
+) -> np.ndarray:
+    """Scores all items.
+
+    Args:
+        score: a model or function from the features of a batch to scores
+            `[batch, list]`.
+        lists: the lists.
+        batch_size: lists per batch.
+
+    Returns:
+        float32 scores `[num_items]`, in the order of the items.
+    """
+    scores = np.empty(lists.num_items, np.float32)
+    for chosen in BatchedLists(lists, batch_size).order(0):
+        features, _ = padded_batch(lists, chosen)
+        items = slice(lists.row_splits[chosen[0]], lists.row_splits[chosen[-1] + 1])
+        scores[items] = np.asarray(score(features))[features[MASK]]
+    return scores

@@ -7,13 +7,19 @@ from tfr_ext.metrics.evaluation import (
     means,
     parse_names,
     per_query,
+    with_max_label,
 )
 from tfr_ext.metrics.keras_metrics import (
     EMPTY_LIST_RULES,
     ERRMetric,
     RankingMetric,
 )
-from tfr_ext.metrics.trec import document_names, write_qrels, write_run
+from tfr_ext.metrics.trec import (
+    document_names,
+    read_run,
+    write_qrels,
+    write_run,
+)
 
 __all__ = [
     "DEFAULT_METRICS",
@@ -26,6 +32,8 @@ __all__ = [
     "means",
     "parse_names",
     "per_query",
+    "read_run",
+    "with_max_label",
     "write_qrels",
     "write_run",
 ]

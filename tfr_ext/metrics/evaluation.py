@@ -74,6 +74,18 @@ class Convention:
             "max_label": self.max_label,
         }
 
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the convention as `metrics.json` records it."""
+        return {**dataclasses.asdict(self), "ties": "by position"}
+
+    def describe(self) -> str:
+        """Returns the convention in words."""
+        return (
+            f"Lists without a relevant item count as: {self.empty_list}; NDCG gain: "
+            f"{self.gain}; relevant from label {self.relevance_threshold:g}; highest "
+            f"label {self.max_label:g}; ties by position."
+        )
+
     def objective(self, name: str) -> objectives.Objective:
         """Returns the objective of a metric named such as 'ndcg_10'."""
         arguments = self.metric_arguments(name)
@@ -84,6 +96,14 @@ class Convention:
         return keras_metrics.RankingMetric(
             **self.metric_arguments(name), empty_list=self.empty_list, name=name
         )
+
+
+def with_max_label(
+    convention: Convention, all_lists: Sequence[RankingLists]
+) -> Convention:
+    """Returns the convention with the highest label found in some lists, at least 1."""
+    largest = max(float(lists.labels.max(initial=0)) for lists in all_lists)
+    return dataclasses.replace(convention, max_label=largest or 1.0)
 
 
 def higher_is_better(name: str) -> bool:
@@ -101,7 +121,8 @@ def per_query(
 
     Args:
         lists: the judged lists.
-        scores: one score per item, `[num_items]`, in the order of `lists`.
+        scores: one score per item, `[num_items]`, in the order of `lists`; minus
+            infinity for an item that is not retrieved.
         metrics: names such as 'ndcg_10' or 'map'.
         convention: what they mean.
 
@@ -125,8 +146,9 @@ def per_query(
             f"`scores` must have shape ({lists.num_items},), one per item. "
             f"Received: {scores.shape}."
         )
-    if not np.isfinite(scores).all():
-        item = int(np.flatnonzero(~np.isfinite(scores))[0])
+    wrong = np.isnan(scores) | (scores == np.inf)
+    if wrong.any():
+        item = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"Scores must be finite. Item {item} has {scores[item]}.")
     largest = float(lists.labels.max(initial=0))
     if any(name.startswith("err") for name in metrics) and (

@@ -194,16 +194,20 @@ def metric_per_list(
     Args:
         objective: the metric.
         labels: labels, 0 at padding, `[batch, list]`.
-        scores: scores, `[batch, list]`.
+        scores: scores, `[batch, list]`; minus infinity where an item is not retrieved.
         mask: True at real items, `[batch, list]`.
 
     Returns:
         The metric of each list, `[batch]`, and which lists are empty, `[batch]` bool.
     """
+    values = objective.item_values(labels)
+    if not objective.is_cost:
+        # What is not retrieved is found at no rank; to a cost it stands last.
+        values = tf.where(scores == -float("inf"), tf.zeros_like(values), values)
     ranked = relaxations.exact_expectation(
         scores,
         mask,
-        objective.item_values(labels),
+        values,
         masked.num_ranks(labels, objective.topn),
     )
     return objective.value(ranked, labels, mask), objective.is_empty(labels)

@@ -80,3 +80,80 @@ def write_qrels(path: str, lists: RankingLists) -> bool:
             for i in range(lists.row_splits[q], lists.row_splits[q + 1]):
                 file.write(f"{query} 0 {names[i]} {int(lists.labels[i])}\n")
     return True
+
+
+def read_run(path: str, lists: RankingLists) -> tuple[RankingLists, np.ndarray]:
+    """Reads a TREC run of some lists, to be evaluated as trec_eval does.
+
+    Items rank by score, which is read as a 32-bit float, and by document name, the
+    greatest first, where scores tie. Documents without a judgement count as irrelevant.
+    Judged documents that the run lacks are not retrieved: they score minus infinity.
+
+    Args:
+        path: the file, with lines `query Q0 document rank score tag`.
+        lists: the judged lists; documents are named as `document_names` does.
+
+    Returns:
+        The lists with the unjudged documents of the run at the end of each, without
+        features, and their float64 scores `[num_items]`: minus the rank.
+
+    Raises:
+        ValueError: if a line has another form, a score that is not a finite number, or
+            a document that its query has already; the message names file and line.
+        OSError: if the file cannot be read.
+    """
+    run = _parse_run(path)
+    if not any(query in run for query in lists.query_ids):
+        raise ValueError(f"{path}: no query of the run is among those judged.")
+    names = document_names(lists)
+    labels, lengths, all_names, scores = [], [], [], []
+    for q, query in enumerate(lists.query_ids):
+        items = slice(lists.row_splits[q], lists.row_splits[q + 1])
+        own = names[items]
+        documents = run.get(query, {})
+        # Sorting is stable: by name from the greatest, then by score from the greatest.
+        order = sorted(sorted(documents, reverse=True), key=lambda d: -documents[d])
+        rank = {name: r for r, name in enumerate(order, 1)}
+        unjudged = sorted(set(documents) - set(own))
+        all_names += [*own, *unjudged]
+        lengths.append(len(own) + len(unjudged))
+        labels += [*lists.labels[items], *[0.0] * len(unjudged)]
+        scores += [-rank.get(name, np.inf) for name in [*own, *unjudged]]
+    return (
+        RankingLists(
+            features=np.zeros([len(labels), 0], np.float32),
+            labels=np.array(labels, np.float32),
+            row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+            query_ids=lists.query_ids,
+            doc_ids=all_names,
+        ),
+        np.array(scores),
+    )
+
+
+def _parse_run(path: str) -> dict[str, dict[str, float]]:
+    """Returns the score of each document of each query."""
+    run: dict[str, dict[str, float]] = {}
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            cells = line.split()
+            if not cells:
+                continue
+            try:
+                query, _, document, _, text, _ = cells
+                score = float(np.float32(float(text)))
+                if not np.isfinite(score):
+                    raise ValueError
+            except ValueError:
+                raise ValueError(
+                    f"{path}:{number}: expected `query Q0 document rank score tag` "
+                    f"with a finite score. Found: {line.strip()[:60]!r}"
+                ) from None
+            documents = run.setdefault(query, {})
+            if document in documents:
+                raise ValueError(
+                    f"{path}:{number}: document {document!r} comes twice for query "
+                    f"{query!r}."
+                )
+            documents[document] = score
+    return run

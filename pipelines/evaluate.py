@@ -1,0 +1,95 @@
+"""Evaluates an exported model, or a TREC run, on judged lists.
+
+python -m pipelines.evaluate --dataset=text --test_path=FILE --export=DIR
+python -m pipelines.evaluate --dataset=text --test_path=FILE --run=FILE
+
+Prints the mean of each metric; with --output_dir also writes `metrics.json` and
+`per_query.tsv`, and for a model `run.trec` and `qrels.trec`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import tensorflow as tf
+from absl import app, flags, logging
+
+from pipelines import flags as shared_flags
+from pipelines import inputs, outputs
+from tfr_ext import checkpoints, export, metrics
+
+FLAGS = flags.FLAGS
+
+shared_flags.define_data_flags()
+shared_flags.define_metric_flags()
+flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
+flags.DEFINE_string(
+    "export",
+    None,
+    "A SavedModel that `pipelines.train` exported, or a directory of versions of it, "
+    "of which the latest is taken.",
+)
+flags.DEFINE_string("run", None, "A TREC run file, in place of a model.")
+flags.DEFINE_string("output_dir", None, "Directory that gets the files.")
+flags.DEFINE_integer(
+    "batch_size", 128, "Lists that the model scores at a time.", lower_bound=1
+)
+
+
+def main(argv: list[str]) -> None:
+    """Runs the command.
+
+    Args:
+        argv: what is left of the command line: its name alone.
+    """
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    if not FLAGS["verbosity"].present:
+        logging.set_verbosity(logging.WARNING)
+        tf.get_logger().setLevel("WARNING")
+    try:
+        evaluate()
+    except (ValueError, OSError, tf.errors.OpError) as error:
+        sys.exit(f"Error: {error}")
+
+
+def evaluate() -> None:
+    """Evaluates as the flags say."""
+    if (FLAGS.export is None) == (FLAGS.run is None):
+        raise ValueError("Give either --export or --run.")
+    names = metrics.parse_names(FLAGS.metrics)
+    convention = shared_flags.convention()
+    for name in names:
+        convention.objective(name)
+    scorer = None if FLAGS.export is None else export.load_scorer(FLAGS.export)
+    lists = inputs.load_test(FLAGS, None if scorer is None else scorer.num_features)
+    print(inputs.describe("test", lists))
+    if FLAGS.max_label is None:
+        convention = metrics.with_max_label(convention, [lists])
+    if scorer is not None:
+        scores = scorer.scores(lists, FLAGS.batch_size)
+    else:
+        lists, scores = metrics.read_run(FLAGS.run, lists)
+    values = metrics.per_query(lists, scores, names, convention)
+    results = {"test": metrics.means(values)}
+    if FLAGS.output_dir is not None:
+        os.makedirs(FLAGS.output_dir, exist_ok=True)
+        outputs.write_per_query(FLAGS.output_dir, lists, values)
+        if scorer is not None:
+            outputs.write_trec(FLAGS.output_dir, lists, scores, "tfr_ext")
+        checkpoints.write_atomically(
+            os.path.join(FLAGS.output_dir, "metrics.json"),
+            outputs.as_json(
+                {
+                    **results,
+                    "convention": convention.as_dict(),
+                    "queries": {"test": lists.num_lists},
+                }
+            ),
+        )
+    print(f"{convention.describe()}\n{outputs.metric_table(results)}")
+
+
+if __name__ == "__main__":
+    app.run(main)
