@@ -1,23 +1,40 @@
-# Each target makes the virtual environment it needs. PYTHON names the interpreter;
-# without it the newest of 3.11, 3.10 and 3.9 that is installed is taken, for which
-# TensorFlow 2.15 has wheels.
+# Each target makes the virtual environment it needs, in VENV.
+#
+# STACK=A is TensorFlow 2.15, with Python 3.9 to 3.11; STACK=B is TensorFlow 2.21 with
+# tf-keras, with Python 3.10 to 3.13. PYTHON names the interpreter. What is not given is
+# chosen: A if there is a Python for it, else B.
 VENV ?= .venv
-PYTHON ?= $(shell for p in python3.11 python3.10 python3.9 python3; do \
-	$$p -c 'import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 12))' \
-	2>/dev/null && echo $$p && break; done)
+RANGE_A := (3, 9) <= v < (3, 12)
+RANGE_B := (3, 10) <= v < (3, 14)
+# find_python: the first of some interpreters whose version v is in a range.
+find_python = $(shell for p in $(2); do $$p -c \
+	'import sys; v = sys.version_info; sys.exit(not ($(1)))' 2>/dev/null \
+	&& echo $$p && break; done)
+ALL := python3.11 python3.10 python3.9 python3 python3.13 python3.12 python
+CANDIDATES := $(or $(PYTHON),$(ALL))
+ifndef STACK
+  STACK := $(if $(call find_python,$(RANGE_A),$(CANDIDATES)),A,B)
+endif
+override PYTHON := $(call find_python,$(RANGE_$(STACK)),$(CANDIDATES))
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check
+# The two commands of README.md, where the code has them for its error messages.
+INSTALL_B = "$$($(RUN) -c 'import runpy; \
+	print(runpy.run_path("tfr_ext/_stack.py")["INSTALL_B"])')"
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint docs wheel bench clean help
+.PHONY: demo test lint docs wheel bench reproduce clean help
 
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
-	@echo 'make test    run the tests (TFR_EXT_DATA=DIR adds those on real data)'
+	@echo 'make test    run the tests (TFR_EXT_DATA=DIR, which has MQ2008/Fold1/train.txt'
+	@echo '             and so on, adds those on real data)'
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make docs    build the documentation into site/'
-	@echo 'make wheel   build the wheel, install it in an empty environment, import it'
+	@echo 'make wheel   build the wheel, install it in an empty environment, use it'
 	@echo 'make bench   speed against named peers'
+	@echo 'make reproduce DATA=DIR    quality on MQ2008 and OHSUMED, as docs/results.md'
+	@echo 'STACK=A|B and PYTHON=... choose TensorFlow 2.15 or 2.21, and the interpreter.'
 
 demo: $(VENV)/.installed
 	$(RUN) -m pipelines.train --flagfile=configs/quickstart.cfg
@@ -37,38 +54,61 @@ bench: $(VENV)/.installed-test
 	$(RUN) benchmarks/smoothi_speed.py
 	$(RUN) benchmarks/parse_speed.py
 
+reproduce: $(VENV)/.installed
+	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
+	exit 1; }
+	$(RUN) benchmarks/letor_folds.py --data '$(DATA)' --collection mq2008
+	$(RUN) benchmarks/letor_folds.py --data '$(DATA)' --collection ohsumed
+
 wheel: $(VENV)/.installed
 	$(PIP) install --quiet build
 	rm -rf dist build $(VENV)-wheel
 	$(RUN) -m build --wheel --outdir dist
 	$(call make_venv,$(VENV)-wheel)
-	$(VENV)-wheel/bin/python -m pip --disable-pip-version-check install --quiet dist/*.whl
-	cd dist && ../$(VENV)-wheel/bin/python -c \
-	'import tfr_ext; print(tfr_ext.__version__, tfr_ext.losses.SmoothILoss())'
+	$(call install_wheel_$(STACK),$(VENV)-wheel)
 	cd dist && ../$(VENV)-wheel/bin/python -m pipelines.train --helpshort \
 	| grep -e --loss_param
-	rm -rf $(VENV)-wheel
+	cd dist && ../$(VENV)-wheel/bin/python -m pipelines.train --model_dir=demo \
+	--synthetic_num_queries=20 --num_epochs=1 --hidden_sizes=4 --verbose=silent
+	rm -rf $(VENV)-wheel dist/demo
 
 clean:
 	rm -rf $(VENV) $(VENV)-wheel build dist site models
 
+define install_wheel_A
+	$(1)/bin/pip --disable-pip-version-check install --quiet dist/*.whl
+endef
+
+define install_wheel_B
+	PATH="$(abspath $(1))/bin:$$PATH" sh -ec $(INSTALL_B)
+	$(1)/bin/pip --disable-pip-version-check install --quiet --no-deps dist/*.whl
+endef
+
 # Some systems ship Python without what venv needs to bring pip; virtualenv has it.
 define make_venv
-	@test -n '$(PYTHON)' || { echo 'No Python 3.9, 3.10 or 3.11 was found, which' \
-	'TensorFlow 2.15 needs. Install one, or name it: make PYTHON=/path/to/python'; \
-	exit 1; }
+	@test -n '$(PYTHON)' || { echo 'No Python for STACK=$(STACK) was found (A: 3.9' \
+	'to 3.11, B: 3.10 to 3.13). Name one: make PYTHON=/path/to/python'; exit 1; }
 	$(PYTHON) -m venv $(1) 2>/dev/null || { rm -rf $(1) && \
 	$(PYTHON) -m pip install --quiet --target=$(1)-tool virtualenv && \
 	PYTHONPATH=$(1)-tool $(PYTHON) -m virtualenv --quiet $(1) && rm -rf $(1)-tool; }
+endef
+
+define install_A
+	$(PIP) install --quiet -e .
+endef
+
+define install_B
+	PATH="$(abspath $(VENV))/bin:$$PATH" sh -ec $(INSTALL_B)
+	$(PIP) install --quiet --no-deps -e .
 endef
 
 $(VENV)/bin/python:
 	$(call make_venv,$(VENV))
 
 $(VENV)/.installed: setup.py pyproject.toml | $(VENV)/bin/python
-	$(PIP) install --quiet -e .
+	$(call install_$(STACK))
 	touch $@
 
-$(VENV)/.installed-%: setup.py pyproject.toml | $(VENV)/bin/python
-	$(PIP) install --quiet -e .[$*]
-	touch $@ $(VENV)/.installed
+$(VENV)/.installed-%: requirements/%.txt $(VENV)/.installed
+	$(PIP) install --quiet -r $<
+	touch $@

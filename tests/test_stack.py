@@ -1,6 +1,7 @@
 """Which TensorFlow works, and what is said where none does."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -68,6 +69,12 @@ def test_what_cannot_work_is_told_with_the_commands(versions, legacy, keras, com
     text = _stack.problem(versions, legacy, keras)
     for command in commands:
         assert command in text
+
+
+def test_the_readme_has_the_commands():
+    readme = (pathlib.Path(__file__).parents[1] / "README.md").read_text().split("\n")
+    for command in _stack.INSTALL_B.split("\n"):
+        assert command.strip() in readme
 
 
 def python(code, **environment):
