@@ -1,0 +1,54 @@
+"""A model exported on one stack, evaluated on the other."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.pipelines.test_train import ROOT, SMALL, train
+
+
+def scores(path):
+    with open(path) as file:
+        rows = [line.split() for line in file]
+    return {(row[0], row[2]): float(row[4]) for row in rows}
+
+
+def test_an_export_gives_the_same_scores_on_the_other_stack(tmp_path):
+    other = os.environ.get("TFR_EXT_OTHER_PYTHON")
+    if not other:
+        pytest.skip("TFR_EXT_OTHER_PYTHON names no Python with the other TensorFlow")
+    versions = [
+        subprocess.run(
+            [python, "-c", "import tfr_ext, tensorflow as tf; print(tf.__version__)"],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+        ).stdout
+        for python in (sys.executable, other)
+    ]
+    assert versions[0] != versions[1] and all(versions)
+    train(*SMALL, f"--model_dir={tmp_path}/model")
+    done = subprocess.run(
+        [
+            *(other, "-m", "pipelines.evaluate"),
+            "--synthetic_num_queries=60",
+            "--synthetic_list_size=12",
+            "--seed=1",
+            "--gain=linear",
+            f"--export={tmp_path}/model/export",
+            f"--output_dir={tmp_path}/evaluated",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    here = scores(tmp_path / "model" / "run.trec")
+    there = scores(tmp_path / "evaluated" / "run.trec")
+    assert here.keys() == there.keys()
+    np.testing.assert_allclose(
+        list(here.values()), [there[k] for k in here], rtol=1e-4, atol=1e-6
+    )
