@@ -10,13 +10,11 @@ Prints the mean of each metric; with --output_dir also writes `metrics.json` and
 from __future__ import annotations
 
 import os
-import sys
 
-import tensorflow as tf
-from absl import app, flags, logging
+from absl import flags
 
+from pipelines import command, inputs, outputs
 from pipelines import flags as shared_flags
-from pipelines import inputs, outputs
 from tfr_ext import checkpoints, export, metrics
 
 FLAGS = flags.FLAGS
@@ -35,23 +33,6 @@ flags.DEFINE_string("output_dir", None, "Directory that gets the files.")
 flags.DEFINE_integer(
     "batch_size", 128, "Lists that the model scores at a time.", lower_bound=1
 )
-
-
-def main(argv: list[str]) -> None:
-    """Runs the command.
-
-    Args:
-        argv: what is left of the command line: its name alone.
-    """
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-    if not FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)
-        tf.get_logger().setLevel("WARNING")
-    try:
-        evaluate()
-    except (ValueError, OSError, tf.errors.OpError) as error:
-        sys.exit(f"Error: {error}")
 
 
 def evaluate() -> None:
@@ -92,4 +73,4 @@ def evaluate() -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command.run(evaluate)

@@ -6,16 +6,15 @@ python -m pipelines.train --flagfile=configs/quickstart.cfg
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_ranking as tfr
-from absl import app, flags, logging
+from absl import flags
 
 import tfr_ext
+from pipelines import command, inputs, outputs
 from pipelines import flags as shared_flags
-from pipelines import inputs, outputs
 from tfr_ext import checkpoints, data, export, metrics, models, pipeline
 
 FLAGS = shared_flags.FLAGS
@@ -24,25 +23,6 @@ shared_flags.define_data_flags()
 shared_flags.define_metric_flags()
 shared_flags.define_training_flags()
 flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
-
-
-def main(argv: list[str]) -> None:
-    """Runs the command.
-
-    Args:
-        argv: what is left of the command line: its name alone.
-    """
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-    if not FLAGS["verbosity"].present:
-        # TensorFlow's own progress reports would bury ours.
-        logging.set_verbosity(logging.WARNING)
-        tf.get_logger().setLevel("WARNING")
-    try:
-        train()
-    except (ValueError, OSError, FloatingPointError, tf.errors.OpError) as error:
-        # Something that the user can mend: the message says it all.
-        sys.exit(f"Error: {error}")
 
 
 def train() -> None:
@@ -233,4 +213,4 @@ def report(
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command.run(train)

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -36,6 +37,19 @@ def _doctest_names(doctest_namespace):
     import tfr_ext
 
     doctest_namespace.update(np=np, tf=tf, tfr_ext=tfr_ext)
+
+
+def run_command(module, *flags, check=True):
+    """Runs `python -m module` with flags, as a user does."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, flags)],
+        capture_output=True,
+        text=True,
+        cwd=pathlib.Path(__file__).parents[1],
+    )
+    if check:
+        assert done.returncode == 0, done.stderr[-3000:]
+    return done
 
 
 def make_lists(lengths, labels=None, num_features=3, seed=0, doc_ids=None):

@@ -1,26 +1,15 @@
 """The evaluation command, on exports and runs of the training command."""
 
+import functools
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
-from tests.pipelines.test_train import ROOT, train, write_letor
+from tests.conftest import make_lists, run_command
+from tests.pipelines.test_train import train, write_letor
 
-
-def evaluate(*flags, check=True):
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.evaluate", *map(str, flags)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    if check:
-        assert done.returncode == 0, done.stderr[-3000:]
-    return done
+evaluate = functools.partial(run_command, "pipelines.evaluate")
 
 
 @pytest.fixture(scope="module")

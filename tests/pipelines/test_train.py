@@ -1,11 +1,10 @@
 """The training command, run as a user runs it."""
 
 import csv
+import functools
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,22 +12,13 @@ import pytrec_eval
 import tensorflow as tf
 from PIL import Image
 
-from tests.conftest import make_lists
+from tests.conftest import make_lists, run_command
 from tfr_ext import data
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def train(*flags, check=True):
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.train", *map(str, flags)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    if check:
-        assert done.returncode == 0, done.stderr[-3000:]
-    return done
+train = functools.partial(run_command, "pipelines.train")
 
 
 SMALL = (
@@ -195,6 +185,19 @@ def bad(tmp_path, *flags):
         (["--dataset=text", "--train_path=none.txt"], ["none.txt"]),
         (["--gain=cubic"], ["gain", "exponential"]),
         (["stray"], ["stray"]),
+        (["--metrics="], ["--metrics"]),
+        (["--relevance_threshold=0"], ["relevance_threshold", "positive"]),
+        (["--max_label=-1"], ["max_label", "positive"]),
+        (["--synthetic_query_features=30"], ["--synthetic_query_features=30"]),
+        (["--dataset=text", "--train_path=/"], ["/ is a directory"]),
+        (
+            ["--loss=approx_ndcg_loss", "--loss_param=temperature=abc"],
+            ["--loss=approx_ndcg_loss", "--loss_param=temperature=abc"],
+        ),
+        (
+            ["--loss_param=alpha=3", "--loss=softmax_loss"],
+            ["no parameter 'alpha'", "--loss_param= drops those before it"],
+        ),
     ],
     ids=lambda x: x[0] if isinstance(x, list) else "",
 )
@@ -211,14 +214,21 @@ def test_a_bad_line_is_told_with_file_and_line(tmp_path):
     assert f"{path}:2" in message and "abc" in message
 
 
-def test_a_loss_that_is_not_finite_is_told(tmp_path):
+@pytest.mark.parametrize("loss", ["mean_squared_loss", "smoothi_loss"])
+def test_a_loss_that_is_not_finite_is_told(tmp_path, loss):
     message = bad(
         tmp_path,
         *SMALL,
         "--nobatch_normalization",
-        "--loss=mean_squared_loss",
-        "--loss_param=",
+        f"--loss={loss}",
         "--optimizer=sgd",
-        "--learning_rate=1e20",
+        "--learning_rate=1e30",
     )
     assert "The loss became" in message and "--learning_rate" in message
+
+
+def test_help_lists_the_flags():
+    for module in ("pipelines.train", "pipelines.evaluate"):
+        done = run_command(module, "--helpshort", check=False)
+        for flag in ("--dataset", "--metrics", "--seed"):
+            assert flag in done.stdout

@@ -1,0 +1,33 @@
+"""What all commands do around their work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import tensorflow as tf
+from absl import app, flags, logging
+
+
+def run(work: Callable[[], None]) -> None:
+    """Parses the flags, does the work, and ends the process.
+
+    What the user can mend ends it with a message instead of a traceback.
+
+    Args:
+        work: the command itself, called when flags can be read.
+    """
+
+    def main(argv: list[str]) -> None:
+        if len(argv) > 1:
+            raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+        if not flags.FLAGS["verbosity"].present:
+            # TensorFlow's own progress reports would bury ours.
+            logging.set_verbosity(logging.WARNING)
+            tf.get_logger().setLevel("WARNING")
+        try:
+            work()
+        except (ValueError, OSError, FloatingPointError, tf.errors.OpError) as error:
+            sys.exit(f"Error: {error}")
+
+    app.run(main)
