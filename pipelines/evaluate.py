@@ -19,20 +19,23 @@ from tfr_ext import checkpoints, export, metrics
 
 FLAGS = flags.FLAGS
 
-shared_flags.define_data_flags()
-shared_flags.define_metric_flags()
-flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
-flags.DEFINE_string(
-    "export",
-    None,
-    "A SavedModel that `pipelines.train` exported, or a directory of versions of it, "
-    "of which the latest is taken.",
-)
-flags.DEFINE_string("run", None, "A TREC run file, in place of a model.")
-flags.DEFINE_string("output_dir", None, "Directory that gets the files.")
-flags.DEFINE_integer(
-    "batch_size", 128, "Lists that the model scores at a time.", lower_bound=1
-)
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    shared_flags.define_data_flags()
+    shared_flags.define_metric_flags()
+    flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
+    flags.DEFINE_string(
+        "export",
+        None,
+        "A SavedModel that `pipelines.train` exported, or a directory of versions of "
+        "it, of which the latest is taken.",
+    )
+    flags.DEFINE_string("run", None, "A TREC run file, in place of a model.")
+    flags.DEFINE_string("output_dir", None, "Directory that gets the files.")
+    flags.DEFINE_integer(
+        "batch_size", 128, "Lists that the model scores at a time.", lower_bound=1
+    )
 
 
 def evaluate() -> None:
@@ -73,4 +76,5 @@ def evaluate() -> None:
 
 
 if __name__ == "__main__":
+    define_flags()
     command.run(evaluate)

@@ -19,10 +19,13 @@ from tfr_ext import checkpoints, data, export, metrics, models, pipeline
 
 FLAGS = shared_flags.FLAGS
 
-shared_flags.define_data_flags()
-shared_flags.define_metric_flags()
-shared_flags.define_training_flags()
-flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    shared_flags.define_data_flags()
+    shared_flags.define_metric_flags()
+    shared_flags.define_training_flags()
+    flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
 
 
 def train() -> None:
@@ -213,4 +216,5 @@ def report(
 
 
 if __name__ == "__main__":
+    define_flags()
     command.run(train)

@@ -104,8 +104,9 @@ class ScatterScores(tf.keras.layers.Layer):
     """Puts the scores of collected items back into their lists.
 
     Examples:
+        >>> scores = tf.constant([[1.], [2.], [3.]])
         >>> mask = tf.constant([[True, True], [True, False]])
-        >>> ScatterScores(padding_score=-9.)(([[1.], [2.], [3.]], mask)).numpy()
+        >>> ScatterScores(padding_score=-9.)((scores, mask)).numpy()
         array([[ 1.,  2.],
                [ 3., -9.]], dtype=float32)
     """
