@@ -230,6 +230,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                     callbacks=self.build_callbacks(),
                     verbose=verbose if self.is_writer else 0,
                 )
+        # The writer may still be writing the checkpoint that the others are to read.
+        self.wait_for_all()
         # Outside of the strategy: one worker alone can read and use this one.
         best = self._model_builder.build()
         self._training.restore_best(best)
