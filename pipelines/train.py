@@ -13,9 +13,9 @@ import tensorflow_ranking as tfr
 from absl import flags
 
 import tfr_ext
-from pipelines import command, inputs, outputs
+from pipelines import command, inputs, outputs, training_flags
 from pipelines import flags as shared_flags
-from tfr_ext import checkpoints, data, export, metrics, models, pipeline
+from tfr_ext import checkpoints, data, export, metrics, models, pipeline, schedules
 
 FLAGS = shared_flags.FLAGS
 
@@ -24,15 +24,17 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     shared_flags.define_data_flags()
     shared_flags.define_metric_flags()
-    shared_flags.define_training_flags()
-    flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
+    training_flags.define_training_flags()
+    for module in (shared_flags, training_flags):  # so that --helpshort lists them
+        flags.adopt_module_key_flags(module)
 
 
 def train() -> None:
     """Trains as the flags say and leaves all files in --model_dir."""
     strategy = prepare_tensorflow()
     loss_params = shared_flags.parse_parameters(FLAGS.loss_param, "loss_param")
-    check_loss(loss_params)
+    loss_schedules = shared_flags.parse_schedules(FLAGS.loss_schedule, "loss_schedule")
+    check_loss(loss_params, loss_schedules)
     names = metrics.parse_names(FLAGS.metrics)
     convention = shared_flags.convention()
     for name in [*names, FLAGS.monitor]:
@@ -70,6 +72,7 @@ def train() -> None:
             learning_rate_schedule=FLAGS.learning_rate_schedule,
             loss=FLAGS.loss,
             loss_params=loss_params,
+            loss_schedules=loss_schedules,
             optimizer=FLAGS.optimizer,
             early_stopping_patience=FLAGS.early_stopping_patience,
             monitor=FLAGS.monitor,
@@ -81,7 +84,7 @@ def train() -> None:
     if ranking.is_writer:
         checkpoints.write_atomically(
             os.path.join(FLAGS.model_dir, "flags.cfg"),
-            shared_flags.as_flag_file(
+            training_flags.as_flag_file(
                 "Runs again by: python -m pipelines.train --flagfile=THIS_FILE "
                 "--model_dir=ANOTHER_DIRECTORY"
             ),
@@ -94,7 +97,7 @@ def train() -> None:
     ranking.wait_for_all()
 
 
-def check_loss(loss_params: dict[str, Any]) -> None:
+def check_loss(loss_params: dict[str, Any], loss_schedules: dict[str, str]) -> None:
     """Builds the loss and computes it once, to find wrong parameters at once.
 
     Raises:
@@ -103,15 +106,19 @@ def check_loss(loss_params: dict[str, Any]) -> None:
     try:
         with tf.Graph().as_default():  # nothing runs: devices are not set up yet
             tf.random.set_seed(FLAGS.seed)
-            tfr_ext.losses.get(FLAGS.loss, **loss_params)(
+            scheduled = schedules.loss_parameters(
+                FLAGS.loss, loss_params, loss_schedules, 1, FLAGS.num_epochs
+            )
+            tfr_ext.losses.get(FLAGS.loss, **scheduled)(
                 tf.constant([[1.0, 0.0]]), tf.constant([[0.1, 0.2]])
             )
     except (AttributeError, TypeError, ValueError) as error:
-        given = " ".join(f"--loss_param={p}" for p in FLAGS.loss_param)
-        raise ValueError(
-            f"--loss={FLAGS.loss} {given}: {error}"
-            + ("\n(--loss_param= drops those before it.)" if given else "")
-        ) from error
+        given, hints = [f"--loss={FLAGS.loss}"], ""
+        for name in ("loss_param", "loss_schedule"):
+            values = getattr(FLAGS, name)
+            given += [f"--{name}={value}" for value in values]
+            hints += f"\n(--{name}= drops those before it.)" if values else ""
+        raise ValueError(f"{' '.join(given)}: {error}{hints}") from error
 
 
 def prepare_tensorflow() -> tf.distribute.Strategy | None:
@@ -126,7 +133,7 @@ def prepare_tensorflow() -> tf.distribute.Strategy | None:
     if FLAGS.mixed_precision != "none":
         tf.keras.mixed_precision.set_global_policy(f"mixed_{FLAGS.mixed_precision}")
     return tfr.keras.strategy_utils.get_strategy(
-        shared_flags.STRATEGIES[FLAGS.strategy]
+        training_flags.STRATEGIES[FLAGS.strategy]
     )
 
 
@@ -145,7 +152,7 @@ def is_finished() -> bool:
     if not os.path.exists(flag_file):
         return False
     with open(flag_file, encoding="utf-8") as file:
-        differences = shared_flags.differences(file.read())
+        differences = training_flags.differences(file.read())
     if differences:
         raise ValueError(
             f"--model_dir={directory} has a run with other flags:\n  "

@@ -21,6 +21,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
 
     Attributes:
         loss_params: arguments of the loss named by `loss`.
+        loss_schedules: schedules of some of them, see `schedules.loss_parameter`.
         convention: what the metrics mean.
         monitor: validation metric of best checkpoint and early stopping.
         learning_rate_schedule: see `tfr_ext.schedules.learning_rate`.
@@ -28,6 +29,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     """
 
     loss_params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    loss_schedules: dict[str, str] = dataclasses.field(default_factory=dict)
     convention: Convention = dataclasses.field(default_factory=Convention)
     monitor: str = "ndcg_10"
     learning_rate_schedule: str = "constant"
@@ -128,15 +130,16 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         """
         losses.get(hparams.loss, **hparams.loss_params)
         hparams.convention.metric_arguments(hparams.monitor)
+        steps = hparams.steps_per_epoch or dataset_builder.train.num_batches
+        epochs = hparams.num_epochs
         rate = schedules.learning_rate(
-            hparams.learning_rate_schedule,
-            hparams.learning_rate,
-            steps_per_epoch=hparams.steps_per_epoch
-            or dataset_builder.train.num_batches,
-            num_epochs=hparams.num_epochs,
+            hparams.learning_rate_schedule, hparams.learning_rate, steps, epochs
         )
         hparams = copy.copy(hparams)
         hparams.learning_rate = rate
+        hparams.loss_params = schedules.loss_parameters(
+            hparams.loss, hparams.loss_params, hparams.loss_schedules, steps, epochs
+        )
         super().__init__(model_builder, dataset_builder, hparams)
         # TensorFlow Ranking's own way gives an optimizer of Keras' legacy kind.
         self._optimizer = tf.keras.optimizers.get(
@@ -147,6 +150,10 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         )
         if strategy is not None:
             self._strategy = strategy
+        if hparams.loss_schedules:
+            # They only rise or only fall: now, not after hours, they are found to end
+            # where the parameter may not be.
+            self.build_loss().set_step(steps * epochs)
         self._training = checkpoints.ResumableTraining(
             os.path.join(hparams.model_dir, "checkpoints"),
             monitor=f"val_{hparams.monitor}",
@@ -207,9 +214,16 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         hparams = self._hparams
         with tfr.keras.strategy_utils.strategy_scope(self._strategy):
             model = self._model_builder.build()
+            loss = self.build_loss()
+            # First of the callbacks: the others take its values from the logs.
+            annealing = (
+                [losses.LossAnnealing(loss)]
+                if isinstance(loss, losses.RankingLoss)
+                else []
+            )
             model.compile(
                 optimizer=self._optimizer,
-                loss=self.build_loss(),
+                loss=loss,
                 metrics=self.build_metrics(),
                 loss_weights=hparams.loss_weights,
                 steps_per_execution=hparams.steps_per_execution,
@@ -227,7 +241,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                     validation_data=self._dataset_builder.build_valid_dataset().take(
                         hparams.validation_steps or -1
                     ),
-                    callbacks=self.build_callbacks(),
+                    callbacks=[*annealing, *self.build_callbacks()],
                     verbose=verbose if self.is_writer else 0,
                 )
         # The writer may still be writing the checkpoint that the others are to read.

@@ -1,10 +1,14 @@
-"""Learning-rate schedules written as short strings."""
+"""Schedules of the learning rate and of loss parameters, written as short strings."""
 
 from __future__ import annotations
 
-from typing import Union
+import math
+from collections.abc import Mapping
+from typing import Any, Union
 
 import tensorflow as tf
+
+from tfr_ext import losses
 
 LearningRate = Union[float, tf.keras.optimizers.schedules.LearningRateSchedule]
 
@@ -12,6 +16,13 @@ FORMS = (
     "'constant', 'exponential:FACTOR' (times FACTOR after each epoch), "
     "'step:EPOCHS:FACTOR' (times FACTOR after every so many epochs), or 'cosine' or "
     "'cosine:WARMUP_EPOCHS' (down to 0 over the run, after a linear rise)"
+)
+
+LOSS_FORMS = (
+    "'exponential:FACTOR' (times FACTOR over each epoch, little by little; above 1 it "
+    "grows), 'exponential:FACTOR:LIMIT' (the same, not beyond LIMIT), "
+    "'step:EPOCHS:FACTOR' (times FACTOR after every so many epochs), or "
+    "'linear:FINAL' (in equal steps to FINAL at the end of the run)"
 )
 
 
@@ -66,3 +77,108 @@ def learning_rate(
         f"Unknown learning-rate schedule {schedule!r}. Expected {FORMS}; warm-up must "
         f"be shorter than the run of {num_epochs} epochs."
     )
+
+
+def loss_parameter(
+    schedule: str, initial: float, steps_per_epoch: int, num_epochs: int
+) -> tf.keras.optimizers.schedules.LearningRateSchedule:
+    """Builds the schedule of a loss parameter from a string.
+
+    Args:
+        schedule: 'exponential:FACTOR', 'exponential:FACTOR:LIMIT',
+            'step:EPOCHS:FACTOR' or 'linear:FINAL'.
+        initial: the value that the schedule starts from.
+        steps_per_epoch: optimizer steps of an epoch.
+        num_epochs: epochs of the run.
+
+    Returns:
+        A Keras schedule of optimizer steps.
+
+    Raises:
+        ValueError: if the string has none of these forms, or the limit is not on the
+            way.
+
+    Examples:
+        >>> value = loss_parameter('linear:1', 5., steps_per_epoch=5, num_epochs=4)
+        >>> [float(value(step)) for step in (0, 5, 20)]
+        [5.0, 4.0, 1.0]
+    """
+    kind, *arguments = schedule.split(":")
+    decay = tf.keras.optimizers.schedules.ExponentialDecay
+    try:
+        numbers = [float(a) for a in arguments]
+        if not all(math.isfinite(number) for number in numbers):
+            numbers = []
+        if kind == "exponential" and len(numbers) == 1 and numbers[0] > 0:
+            return decay(initial, steps_per_epoch, numbers[0])
+        if kind == "exponential" and len(numbers) == 2 and numbers[0] > 0:
+            factor, limit = numbers
+            if (limit < initial) == (factor < 1) and limit != initial:
+                return losses.ExponentialToLimit(
+                    initial, steps_per_epoch, factor, limit
+                )
+        if kind == "step" and len(numbers) == 2 and numbers[1] > 0:
+            epochs, factor = numbers
+            if epochs >= 1 and epochs == int(epochs):
+                steps = int(epochs) * steps_per_epoch
+                return decay(initial, steps, factor, staircase=True)
+        if kind == "linear" and len(numbers) == 1:
+            return tf.keras.optimizers.schedules.PolynomialDecay(
+                initial, num_epochs * steps_per_epoch, numbers[0]
+            )
+    except ValueError:
+        pass
+    raise ValueError(
+        f"Unknown schedule {schedule!r} of a loss parameter that starts at "
+        f"{initial:g}. Expected {LOSS_FORMS}; LIMIT is below the start if FACTOR is "
+        "below 1, and above it otherwise."
+    )
+
+
+def loss_parameters(
+    loss: str,
+    params: Mapping[str, Any],
+    forms: Mapping[str, str],
+    steps_per_epoch: int,
+    num_epochs: int,
+) -> dict[str, Any]:
+    """Puts schedules in the place of parameters of a loss.
+
+    Args:
+        loss: key of the loss.
+        params: its parameters; a schedule starts from the value here, or else from the
+            loss's default.
+        forms: by parameter, a string that `loss_parameter` takes.
+        steps_per_epoch: optimizer steps of an epoch.
+        num_epochs: epochs of the run.
+
+    Returns:
+        All parameters, with schedules.
+
+    Raises:
+        ValueError: if the loss has no such parameter, it takes no schedule, or the
+            form is unknown.
+
+    Examples:
+        >>> params = loss_parameters(
+        ...     'smoothi_loss', {'alpha': 2.}, {'alpha': 'exponential:3'}, 10, 5)
+        >>> float(params['alpha'](10))
+        6.0
+    """
+    if not forms:
+        return dict(params)
+    built = losses.get(loss, **params)
+    schedulable = getattr(built, "schedulable", [])
+    scheduled = {}
+    for name, form in forms.items():
+        losses.check_parameter(loss, name)
+        if name not in schedulable:
+            raise ValueError(
+                f"{loss!r} takes no schedule of {name!r}. It takes schedules of: "
+                f"{', '.join(schedulable) or 'nothing'}."
+            )
+        initial = built.get_config()[name]
+        if not isinstance(initial, float):
+            raise ValueError(f"{name!r} of {loss!r} has a schedule already.")
+        scheduled[name] = loss_parameter(form, initial, steps_per_epoch, num_epochs)
+    return {**params, **scheduled}

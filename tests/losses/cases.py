@@ -31,7 +31,10 @@ class LossCase:
         return losses.get(self.key, **{**self.kwargs, **kwargs})
 
     def __str__(self) -> str:
-        arguments = ",".join(f"{k}={v}" for k, v in self.kwargs.items())
+        arguments = ",".join(
+            f"{k}={v.get('class_name') if isinstance(v, dict) else v}"
+            for k, v in self.kwargs.items()
+        )
         return f"{self.key}({arguments})"
 
 
@@ -41,6 +44,7 @@ _SMOOTHI_INVALID = (
     ({"alpha": float("nan")}, "alpha"),
     ({"alpha": "1"}, "alpha"),
     ({"alpha": 1e30}, "alpha"),
+    ({"alpha": {"class_name": "Nonsense", "config": {}}}, "alpha"),
     ({"delta": 0.0}, "delta"),
     ({"delta": 0.5}, "delta"),
     ({"topn": 0}, "topn"),
@@ -55,10 +59,16 @@ _SMOOTHI_INVALID = (
     ({"ragged": "yes"}, "ragged"),
 )
 
+# A schedule as a config has it; the contract's tests see its value at step 0.
+SCHEDULE = tf.keras.optimizers.schedules.serialize(
+    tf.keras.optimizers.schedules.ExponentialDecay(2.0, 10, 0.5)
+)
+
 CASES: list[LossCase] = [
     LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
     LossCase("smoothi_loss", {"topn": 3, "alpha": 10.0}),
     LossCase("smoothi_loss", {"delta": 1e-12}),
+    LossCase("smoothi_loss", {"alpha": SCHEDULE}),
     LossCase("smoothi_loss", {"metric": "ndcg", "stop_gradient": False}),
     LossCase("smoothi_loss", {"metric": "precision", "topn": 2, "delta": 0.3}),
     LossCase("smoothi_loss", {"metric": "map"}),

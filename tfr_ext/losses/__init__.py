@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
+from tfr_ext.losses.annealing import ExponentialToLimit, LossAnnealing
 from tfr_ext.losses.base import (
     ItemwiseLoss,
     ListwiseLoss,
@@ -22,13 +23,17 @@ from tfr_ext.losses.base import (
 from tfr_ext.losses.smoothi import SmoothILoss
 
 __all__ = [
+    "ExponentialToLimit",
     "ItemwiseLoss",
     "ListwiseLoss",
+    "LossAnnealing",
     "MetricLoss",
     "RankingLoss",
     "SmoothILoss",
+    "check_parameter",
     "get",
     "keys",
+    "parameters",
 ]
 
 _LOSSES: dict[str, type[RankingLoss]] = {cls.KEY: cls for cls in (SmoothILoss,)}
@@ -66,20 +71,46 @@ def get(
         >>> type(get('approx_ndcg_loss', temperature=1.0)).__name__
         'ApproxNDCGLoss'
     """
-    cls = _loss_class(loss)
-    known = [
+    for argument in kwargs:
+        check_parameter(loss, argument)
+    return _loss_class(loss)(reduction=reduction, name=name, **kwargs)
+
+
+def parameters(loss: str) -> list[str]:
+    """Returns the names of the parameters that `get` takes for a loss.
+
+    Args:
+        loss: a key.
+
+    Raises:
+        ValueError: if the key is unknown.
+    """
+    return [
         parameter.name
-        for parameter in inspect.signature(cls.__init__).parameters.values()
+        for parameter in inspect.signature(
+            _loss_class(loss).__init__
+        ).parameters.values()
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         and parameter.name not in ("self", "reduction", "name")
     ]
-    for argument in kwargs:
-        if argument not in known:
-            raise ValueError(
-                f"{loss!r} has no parameter {argument!r}"
-                f"{_near(argument, known)} Its parameters are: {', '.join(known)}."
-            )
-    return cls(reduction=reduction, name=name, **kwargs)
+
+
+def check_parameter(loss: str, argument: str) -> None:
+    """Checks that a loss has a parameter.
+
+    Args:
+        loss: a key.
+        argument: name of the parameter.
+
+    Raises:
+        ValueError: if it has none of that name; the message lists what comes near.
+    """
+    known = parameters(loss)
+    if argument not in known:
+        raise ValueError(
+            f"{loss!r} has no parameter {argument!r}"
+            f"{_near(argument, known)} Its parameters are: {', '.join(known)}."
+        )
 
 
 def _loss_class(loss: str) -> type[tf.keras.losses.Loss]:

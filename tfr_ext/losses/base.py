@@ -7,12 +7,13 @@ TensorFlow Ranking user relies on besides is here.
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, TypeVar
+from typing import Any, Callable, ClassVar, TypeVar
 
 import tensorflow as tf
 
 from tfr_ext import checks, inputs, masked, objectives
 from tfr_ext.inputs import TensorLike
+from tfr_ext.losses import annealing
 
 _T = TypeVar("_T")
 
@@ -49,6 +50,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """
         super().__init__(reduction, name or self.KEY)
         self._ragged = checks.boolean("ragged", ragged)
+        self._annealed: dict[str, annealing.Annealed] = {}
 
     # The name by which `tfr_ext.losses.get` builds a class.
     KEY: ClassVar[str]
@@ -115,7 +117,36 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """Returns the arguments that build this loss again."""
         config = super().get_config()
         config["ragged"] = self._ragged
+        config.update((k, v.config) for k, v in self._annealed.items())
         return config
+
+    @property
+    def schedulable(self) -> list[str]:
+        """The arguments that may be a schedule, see `tfr_ext.losses.annealing`."""
+        return list(self._annealed)
+
+    def set_step(self, step: int) -> None:
+        """Gives the scheduled arguments their values at a step of the optimizer."""
+        for annealed in self._annealed.values():
+            annealed.set_step(step)
+
+    def scheduled_values(self) -> dict[str, float]:
+        """Returns the present values of the scheduled arguments."""
+        return {
+            name: float(annealed.value)
+            for name, annealed in self._annealed.items()
+            if annealed.is_scheduled
+        }
+
+    def _anneal(
+        self,
+        argument: str,
+        value: annealing.Annealable,
+        check: Callable[[str, Any], float],
+    ) -> annealing.Annealed:
+        """Makes an argument one that may be a schedule; `get_config` then has it."""
+        self._annealed[argument] = annealing.Annealed(argument, value, check)
+        return self._annealed[argument]
 
     def _is_mean(self) -> bool:
         return self.reduction in (

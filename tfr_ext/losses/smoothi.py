@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
 
 from tfr_ext import checks, masked, objectives, relaxations
-from tfr_ext.losses import base
+from tfr_ext.losses import annealing, base
 
 
 @base.register
@@ -67,7 +68,7 @@ class SmoothILoss(base.MetricLoss):
         ragged: bool = False,
         metric: str = "ndcg",
         topn: int | None = None,
-        alpha: float = 1.0,
+        alpha: annealing.Annealable = 1.0,
         delta: float = 0.1,
         stop_gradient: bool = True,
         relevance_threshold: float = 1.0,
@@ -82,7 +83,8 @@ class SmoothILoss(base.MetricLoss):
             metric: 'ndcg', 'precision', 'map', 'arp', 'mrr' or 'err'.
             topn: cut-off of the metric, the whole list by default.
             alpha: inverse temperature, positive, less than 1e30. The larger, the nearer
-                to the exact metric and the flatter almost everywhere.
+                to the exact metric and the flatter almost everywhere. It may be a
+                schedule, see `LossAnnealing`.
             delta: in (0, 0.5), mass taken from items already ranked.
             stop_gradient: whether the product over earlier ranks is held constant in
                 the backward pass, as the paper recommends.
@@ -104,10 +106,12 @@ class SmoothILoss(base.MetricLoss):
             name=name,
             ragged=ragged,
         )
+        self._alpha = self._anneal(
+            "alpha", alpha, functools.partial(checks.between, low=0, high=1e30)
+        )
         self._arguments: dict[str, Any] = {
             "metric": metric,
             "topn": checks.cut_off("topn", topn),
-            "alpha": checks.between("alpha", alpha, 0, 1e30),
             "delta": checks.between("delta", delta, 0, 0.5),
             "stop_gradient": checks.boolean("stop_gradient", stop_gradient),
             "relevance_threshold": checks.positive(
@@ -131,7 +135,7 @@ class SmoothILoss(base.MetricLoss):
             mask,
             values,
             num_ranks,
-            alpha=arguments["alpha"],
+            alpha=self._alpha.value,
             delta=arguments["delta"],
             stop_gradient=arguments["stop_gradient"],
         )

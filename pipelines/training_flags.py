@@ -1,0 +1,153 @@
+"""The flags of training, and the flag files that reproduce a run."""
+
+from __future__ import annotations
+
+from absl import flags
+
+from pipelines import flags as shared_flags
+from tfr_ext import schedules
+
+FLAGS = flags.FLAGS
+
+# Names of strategies, and what TensorFlow Ranking calls them.
+STRATEGIES = {
+    "none": None,
+    "mirrored": "MirroredStrategy",
+    "multi_worker": "MultiWorkerMirroredStrategy",
+}
+# Flags that say how to run, not what: another value is not another run.
+_NOT_PART_OF_A_RUN = ("model_dir", "overwrite", "verbose")
+
+
+def define_training_flags() -> None:
+    """Defines the model and how it is trained."""
+    flags.DEFINE_string(
+        "model_dir", None, "Directory that gets all files of the run.", required=True
+    )
+    flags.DEFINE_enum(
+        "model", "mlp", ["mlp"], "Scorer: 'mlp', a fully connected network."
+    )
+    flags.DEFINE_list("hidden_sizes", ["1024"], "Units of each hidden layer.")
+    flags.DEFINE_float("dropout", 0.0, "Share of hidden units dropped in training.")
+    flags.DEFINE_bool(
+        "batch_normalization", True, "Normalise the inputs and each hidden layer."
+    )
+    flags.DEFINE_float(
+        "batch_norm_momentum", 0.9, "Momentum of the moving batch statistics."
+    )
+    flags.DEFINE_string(
+        "loss",
+        "smoothi_loss",
+        "Key of a loss of tfr_ext.losses or tfr.keras.losses, such as smoothi_loss, "
+        "softmax_loss or approx_ndcg_loss.",
+    )
+    flags.DEFINE_multi_string(
+        "loss_param",
+        [],
+        "A parameter of the loss as name=value. Repeatable; the last value of a name "
+        "holds, and an empty --loss_param= drops those before it.",
+    )
+    flags.DEFINE_multi_string(
+        "loss_schedule",
+        [],
+        "A schedule of a parameter of the loss as NAME:FORM, from the value that "
+        f"--loss_param gives it or else its default. FORM is {schedules.LOSS_FORMS}. "
+        "Repeatable; the last schedule of a name holds, and an empty --loss_schedule= "
+        "drops those before it.",
+    )
+    flags.DEFINE_string("optimizer", "adam", "A Keras optimizer, by name.")
+    flags.DEFINE_float("learning_rate", 1e-3, "Learning rate.", lower_bound=0.0)
+    flags.DEFINE_string(
+        "learning_rate_schedule",
+        "constant",
+        f"How the learning rate changes: {schedules.FORMS}.",
+    )
+    flags.DEFINE_integer("batch_size", 128, "Lists per batch.", lower_bound=1)
+    flags.DEFINE_integer("num_epochs", 50, "Most epochs.", lower_bound=1)
+    flags.DEFINE_integer(
+        "early_stopping_patience",
+        0,
+        "Stop after so many epochs without a better --monitor; 0 never stops early.",
+        lower_bound=0,
+    )
+    flags.DEFINE_string(
+        "monitor",
+        "ndcg_10",
+        "Validation metric of the best checkpoint and of early stopping.",
+    )
+    flags.DEFINE_bool(
+        "overwrite",
+        False,
+        "Start anew in a --model_dir that has another run; its files are removed, but "
+        "for exported versions.",
+    )
+    flags.DEFINE_enum(
+        "strategy",
+        "none",
+        list(STRATEGIES),
+        "Devices: 'none' for one, 'mirrored' for all GPUs of this machine, "
+        "'multi_worker' for several machines as TF_CONFIG says. --batch_size counts "
+        "the lists of all devices.",
+    )
+    flags.DEFINE_integer(
+        "logical_cpus",
+        1,
+        "Split the CPU into so many devices, to try --strategy=mirrored without GPUs.",
+        lower_bound=1,
+    )
+    flags.DEFINE_enum(
+        "mixed_precision",
+        "none",
+        ["none", "float16", "bfloat16"],
+        "Compute the hidden layers in half precision. Scores and losses stay float32.",
+    )
+    flags.DEFINE_bool(
+        "jit_compile",
+        False,
+        "Compile the training step with XLA. Padding is then computed, for nothing.",
+    )
+    flags.DEFINE_enum(
+        "verbose",
+        "bar",
+        ["silent", "bar", "line"],
+        "Progress of training: a bar, a line per epoch, or nothing.",
+    )
+
+
+def as_flag_file(comment: str) -> str:
+    """Returns the text of a flag file with the present value of every own flag."""
+    return "\n".join([f"# {comment}", *_own_flags().values()]) + "\n"
+
+
+def differences(flag_file: str) -> list[str]:
+    """Compares the flags with those of an earlier run.
+
+    Args:
+        flag_file: text that `as_flag_file` returned then.
+
+    Returns:
+        A line for each flag that differs, with both values.
+    """
+    then: dict[str, list[str]] = {}
+    for line in flag_file.splitlines():
+        if line.startswith("--"):
+            name = line.lstrip("-").partition("=")[0]
+            then.setdefault(name, []).append(line)
+    now = {name: text.splitlines() for name, text in _own_flags().items()}
+    # A switch that is off is written --noNAME.
+    spelled = {f"no{name}": name for name in now}
+    then = {spelled.get(name, name): lines for name, lines in then.items()}
+    return [
+        f"{' '.join(then.get(name, ['(not set)']))} then, "
+        f"{' '.join(now.get(name, ['(not set)']))} now"
+        for name in dict.fromkeys([*then, *now])
+        if name not in _NOT_PART_OF_A_RUN and then.get(name) != now.get(name)
+    ]
+
+
+def _own_flags() -> dict[str, str]:
+    """Returns how each flag of the project that has a value is written."""
+    defined = FLAGS.flags_by_module_dict()
+    own = [*defined[shared_flags.__name__], *defined[__name__]]
+    written = {flag.name: flag.serialize() for flag in own}
+    return {name: text for name, text in written.items() if text}

@@ -1,0 +1,74 @@
+"""Scheduled loss parameters in the training command."""
+
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.losses.test_annealing import event_values
+from tests.pipelines.test_train import ROOT, SMALL, train
+
+FLAGS = (
+    *SMALL,
+    "--num_epochs=5",
+    "--loss_param=alpha=2",
+    "--loss_schedule=alpha:exponential:3:40",
+)
+STEPS = 5  # of an epoch: 36 lists in batches of 8
+
+
+def history(directory):
+    state = json.loads((directory / "checkpoints" / "state.json").read_text())
+    return state["history"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("undisturbed")
+    train(*FLAGS, f"--model_dir={directory}")
+    return directory
+
+
+def test_history_and_tensorboard_have_the_values(undisturbed):
+    last_steps = STEPS * np.arange(1, 6) - 1
+    expected = np.minimum(2 * 3.0 ** (last_steps / STEPS), 40)
+    np.testing.assert_allclose(history(undisturbed)["alpha"], expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        event_values(pathlib.Path(undisturbed), "epoch_alpha"), expected, rtol=1e-5
+    )
+    assert (
+        "--loss_schedule=alpha:exponential:3:40"
+        in (undisturbed / "flags.cfg").read_text()
+    )
+
+
+def test_the_schedule_makes_a_difference(undisturbed, tmp_path):
+    train(*FLAGS, f"--model_dir={tmp_path}", "--loss_schedule=")
+    assert "alpha" not in history(tmp_path)
+    assert history(tmp_path)["loss"] != history(undisturbed)["loss"]
+
+
+def test_a_killed_run_goes_on_with_the_values_of_its_step(undisturbed, tmp_path):
+    directory = tmp_path / "model"
+    command = [sys.executable, "-u", "-m", "pipelines.train", *FLAGS]
+    with subprocess.Popen(
+        [*command, f"--model_dir={directory}"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        for line in process.stdout:
+            if line.startswith("Epoch 3/"):
+                process.send_signal(signal.SIGKILL)
+                break
+    done = train(*FLAGS, f"--model_dir={directory}")
+    assert re.search("Going on after epoch [2-4].", done.stdout)
+    assert history(directory) == history(undisturbed)
+    for name in ("metrics.json", "run.trec"):
+        assert (directory / name).read_text() == (undisturbed / name).read_text()
