@@ -46,7 +46,11 @@ def train() -> None:
         everything = [splits.train, splits.valid, splits.test]
         convention = metrics.with_max_label(convention, everything)
     datasets = pipeline.ListsDatasetBuilder(
-        splits.train, splits.valid, FLAGS.batch_size, FLAGS.seed
+        splits.train,
+        splits.valid,
+        FLAGS.batch_size,
+        FLAGS.seed,
+        label_sampling(convention.max_label),
     )
     print(
         f"{datasets.train.num_batches:,} batches of up to {FLAGS.batch_size} lists; "
@@ -119,6 +123,18 @@ def check_loss(loss_params: dict[str, Any], loss_schedules: dict[str, str]) -> N
             given += [f"--{name}={value}" for value in values]
             hints += f"\n(--{name}= drops those before it.)" if values else ""
         raise ValueError(f"{' '.join(given)}: {error}{hints}") from error
+
+
+def label_sampling(max_label: float | None) -> data.LabelTransform | None:
+    """Returns what draws the training labels, if the flags want it."""
+    if FLAGS.label_sampling == "none" or max_label is None:
+        return None
+    return data.BinomialLabels(
+        num_trials=FLAGS.num_label_trials,
+        max_label=max_label,
+        seed=FLAGS.seed,
+        per_epoch=FLAGS.label_sampling == "epoch",
+    )
 
 
 def prepare_tensorflow() -> tf.distribute.Strategy | None:

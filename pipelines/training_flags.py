@@ -62,6 +62,21 @@ def define_training_flags() -> None:
         "constant",
         f"How the learning rate changes: {schedules.FORMS}.",
     )
+    flags.DEFINE_enum(
+        "label_sampling",
+        "none",
+        ["none", "run", "epoch"],
+        "Train on labels drawn from a binomial distribution around the given ones "
+        "(--num_label_trials, --max_label): 'run' draws once, 'epoch' anew for each "
+        "epoch. Labels of validation and test stay.",
+    )
+    flags.DEFINE_integer(
+        "num_label_trials",
+        32,
+        "Draws whose mean is a label of --label_sampling; the more, the nearer it is "
+        "to the given label.",
+        lower_bound=1,
+    )
     flags.DEFINE_integer("batch_size", 128, "Lists per batch.", lower_bound=1)
     flags.DEFINE_integer("num_epochs", 50, "Most epochs.", lower_bound=1)
     flags.DEFINE_integer(

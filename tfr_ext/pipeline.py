@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tfr_ext import checkpoints, export, losses, schedules
-from tfr_ext.data import BatchedLists, RankingLists
+from tfr_ext.data import BatchedLists, LabelTransform, RankingLists
 from tfr_ext.metrics import Convention, higher_is_better
 
 
@@ -54,7 +54,12 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
     """Gives a pipeline lists in memory, and the serving signatures for them."""
 
     def __init__(
-        self, train: RankingLists, valid: RankingLists, batch_size: int, seed: int
+        self,
+        train: RankingLists,
+        valid: RankingLists,
+        batch_size: int,
+        seed: int,
+        label_transform: LabelTransform | None = None,
     ):
         """Initialises the builder.
 
@@ -63,8 +68,11 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
             valid: lists to validate on, in their order.
             batch_size: lists per batch.
             seed: seed of the order.
+            label_transform: gives the training labels of each epoch.
         """
-        self.train = BatchedLists(train, batch_size, seed)
+        self.train = BatchedLists(
+            train, batch_size, seed, label_transform=label_transform
+        )
         self.valid = BatchedLists(valid, batch_size)
 
     def build_train_dataset(self, steps: int | None = None) -> tf.data.Dataset:

@@ -1,17 +1,16 @@
-"""Scheduled loss parameters in the training command."""
+"""Scheduled loss parameters in the training command.
+
+That they go on after an interruption, `test_interruption` tests.
+"""
 
 import json
 import pathlib
-import re
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from tests.losses.test_annealing import event_values
-from tests.pipelines.test_train import ROOT, SMALL, train
+from tests.pipelines.test_train import SMALL, train
 
 FLAGS = (
     *SMALL,
@@ -51,24 +50,3 @@ def test_the_schedule_makes_a_difference(undisturbed, tmp_path):
     train(*FLAGS, f"--model_dir={tmp_path}", "--loss_schedule=")
     assert "alpha" not in history(tmp_path)
     assert history(tmp_path)["loss"] != history(undisturbed)["loss"]
-
-
-def test_a_killed_run_goes_on_with_the_values_of_its_step(undisturbed, tmp_path):
-    directory = tmp_path / "model"
-    command = [sys.executable, "-u", "-m", "pipelines.train", *FLAGS]
-    with subprocess.Popen(
-        [*command, f"--model_dir={directory}"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        for line in process.stdout:
-            if line.startswith("Epoch 3/"):
-                process.send_signal(signal.SIGKILL)
-                break
-    done = train(*FLAGS, f"--model_dir={directory}")
-    assert re.search("Going on after epoch [2-4].", done.stdout)
-    assert history(directory) == history(undisturbed)
-    for name in ("metrics.json", "run.trec"):
-        assert (directory / name).read_text() == (undisturbed / name).read_text()

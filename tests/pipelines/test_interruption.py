@@ -20,6 +20,8 @@ FLAGS = (
     "--dropout=0.3",
     "--learning_rate_schedule=cosine:1",
     "--early_stopping_patience=4",
+    "--loss_schedule=alpha:exponential:1.3",
+    "--label_sampling=epoch",
 )
 RESULTS = ("metrics.json", "run.trec", "per_query.tsv", "qrels.trec")
 

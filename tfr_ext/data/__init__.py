@@ -4,10 +4,12 @@ from tfr_ext.data.batching import (
     FEATURES,
     MASK,
     BatchedLists,
+    LabelTransform,
     padded_batch,
     score_lists,
     truncate,
 )
+from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.letor import DataFormatError, read_letor
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.synthetic import synthetic_lists
@@ -16,7 +18,9 @@ __all__ = [
     "FEATURES",
     "MASK",
     "BatchedLists",
+    "BinomialLabels",
     "DataFormatError",
+    "LabelTransform",
     "RankingLists",
     "padded_batch",
     "read_letor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,6 +15,8 @@ FEATURES = "float_features"
 MASK = "mask"
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
+# From all labels and the number of a pass over the lists to the labels of that pass.
+LabelTransform = Callable[[np.ndarray, int], np.ndarray]
 
 # Batches whose lists are sorted by length together: more leave less padding, fewer
 # mix short and long lists in the order of an epoch more freely.
@@ -142,6 +145,7 @@ class BatchedLists:
         batch_size: int,
         seed: int | None = None,
         bucket_by_length: bool = True,
+        label_transform: LabelTransform | None = None,
     ):
         """Initialises the batches.
 
@@ -150,9 +154,12 @@ class BatchedLists:
             batch_size: lists per batch; the last batch of an epoch may have fewer.
             seed: seed of the shuffling; None keeps the order of the lists.
             bucket_by_length: whether shuffled lists are batched by length.
+            label_transform: gives the labels of each pass over the lists, such as
+                `BinomialLabels`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: if an argument is out of range, or `label_transform` refuses
+                the labels.
         """
         if batch_size < 1:
             raise ValueError(
@@ -162,7 +169,9 @@ class BatchedLists:
         self._batch_size = batch_size
         self._seed = seed
         self._bucket = bucket_by_length
+        self._label_transform = label_transform
         self.epoch = 0
+        self.lists(0)  # what it refuses is told now, not in the middle of a dataset
 
     @property
     def num_batches(self) -> int:
@@ -186,6 +195,13 @@ class BatchedLists:
             batches += [run[j : j + size] for j in range(0, len(run), size)]
         return [batches[i] for i in rng.permutation(len(batches))]
 
+    def lists(self, epoch: int) -> RankingLists:
+        """Returns all lists, with the labels that they have in an epoch."""
+        if self._label_transform is None:
+            return self._lists
+        labels = self._label_transform(self._lists.labels, epoch)
+        return dataclasses.replace(self._lists, labels=labels)
+
     def padding_waste(self, epoch: int = 0) -> float:
         """Returns padded items over real items, over one epoch."""
         lengths = self._lists.lengths
@@ -204,11 +220,13 @@ class BatchedLists:
         def batches() -> Iterator[Batch]:
             epoch, self.epoch = self.epoch, self.epoch + 1
             order: list[np.ndarray] = []
+            lists = self._lists
             for step in range(epoch * steps, (epoch + 1) * steps):
                 number, position = divmod(step, self.num_batches)
                 if position == 0 or not order:
                     order = self.order(number)
-                yield padded_batch(self._lists, order[position])
+                    lists = self.lists(number)
+                yield padded_batch(lists, order[position])
 
         features = self._lists.num_features
         signature = (
