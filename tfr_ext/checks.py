@@ -45,15 +45,42 @@ def cut_off(argument: str, value: Any) -> int | None:
     """
     if value is None:
         return None
+    try:
+        return at_least(argument, value, 1)
+    except ValueError as error:
+        raise ValueError(
+            f"`{argument}` must be None or an integer >= 1. Received: {value!r}."
+        ) from error
+
+
+def at_least(argument: str, value: Any, least: int) -> int:
+    """Returns `value` as an int of at least `least`.
+
+    Raises:
+        ValueError: if it is none.
+    """
     if (
         isinstance(value, bool)
         or not isinstance(value, numbers.Integral)
-        or int(value) < 1
+        or int(value) < least
     ):
         raise ValueError(
-            f"`{argument}` must be None or an integer >= 1. Received: {value!r}."
+            f"`{argument}` must be an integer >= {least}. Received: {value!r}."
         )
     return int(value)
+
+
+def sequence(argument: str, value: Any, length: int) -> list[Any]:
+    """Returns `value` as a list of some length.
+
+    Raises:
+        ValueError: if it is no sequence, or one of another length.
+    """
+    if not isinstance(value, (list, tuple)) or len(value) != length:
+        raise ValueError(
+            f"`{argument}` must be a list of {length} numbers. Received: {value!r}."
+        )
+    return list(value)
 
 
 def choice(argument: str, value: Any, choices: list[str]) -> str:

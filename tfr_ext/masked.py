@@ -19,9 +19,19 @@ def list_size(x: tf.Tensor) -> Size:
 def num_ranks(x: tf.Tensor, topn: int | None) -> Size:
     """Returns how many ranks of the lists in `x` a cut-off at `topn` can reach."""
     size = list_size(x)
-    if topn is None:
-        return size
-    return min(topn, size) if isinstance(size, int) else tf.minimum(topn, size)
+    return size if topn is None else minimum(topn, size)
+
+
+def minimum(x: Size, y: Size) -> Size:
+    """Returns the lesser size: an int if both are."""
+    both = isinstance(x, int) and isinstance(y, int)
+    return min(x, y) if both else tf.minimum(x, y)
+
+
+def maximum(x: Size, y: Size) -> Size:
+    """Returns the greater size: an int if both are."""
+    both = isinstance(x, int) and isinstance(y, int)
+    return max(x, y) if both else tf.maximum(x, y)
 
 
 def num_real(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
@@ -33,6 +43,12 @@ def ranks(ranked: tf.Tensor) -> tf.Tensor:
     """Returns the ranks 1, 2, ... of the columns of `ranked`, shape `[1, ranks]`."""
     size = tf.cast(list_size(ranked), ranked.dtype)
     return tf.range(1, size + 1, dtype=ranked.dtype)[tf.newaxis, :]
+
+
+def real_ranks(mask: tf.Tensor, ranked: tf.Tensor) -> tf.Tensor:
+    """Tells which columns of `ranked` `[batch, ranks]` are ranks of real items."""
+    count = num_real(mask, ranked.dtype)
+    return ranks(ranked) <= count[:, tf.newaxis]
 
 
 def shifted_scores(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -51,3 +67,12 @@ def shifted_scores(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         tf.where(mask, scores, scores.dtype.max), axis=1, keepdims=True
     )
     return tf.where(mask, scores - lowest, 0)
+
+
+def top_values(x: tf.Tensor, count: Size) -> tf.Tensor:
+    """Returns the `count` greatest values of each list, greatest first."""
+    size = x.shape[1]
+    if isinstance(count, int) and size is not None and size <= 8 * count:
+        # Sorting it all is faster than TensorFlow's search for the best of a few.
+        return tf.math.top_k(x, k=size).values[:, :count]
+    return tf.math.top_k(x, k=count).values

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -62,9 +63,8 @@ class Objective(abc.ABC):
             labels: non-negative labels, 0 at padding, `[batch, list]`.
             mask: True at real items, `[batch, list]`.
         """
-        count = masked.num_real(mask, ranked.dtype)
-        real_rank = masked.ranks(ranked) <= count[:, tf.newaxis]
-        return self._value(tf.where(real_rank, ranked, 0), labels, mask)
+        real_ranks = masked.real_ranks(mask, ranked)
+        return self._value(tf.where(real_ranks, ranked, 0), labels, mask)
 
     def loss(self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns what a loss minimises: 0, without gradient, on empty lists."""
@@ -137,14 +137,14 @@ class NDCG(_Graded):
             return values
         # Divided by 2**max, which the ideal is too: no overflow for any label.
         largest = tf.reduce_max(labels, axis=1, keepdims=True)
-        return tf.pow(2.0, values - largest) - tf.pow(2.0, -largest)
+        return _power_of_2(values - largest) - _power_of_2(-largest)
 
     def _value(
         self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         discounts = 1.0 / tf.math.log1p(masked.ranks(ranked))
         gains = ranked if self.expected == "gain" else self._gain(ranked, labels)
-        ideal = tf.math.top_k(labels, k=masked.list_size(ranked)).values
+        ideal = masked.top_values(labels, masked.list_size(ranked))
         return tf.math.divide_no_nan(
             tf.reduce_sum(gains * discounts, axis=1),
             tf.reduce_sum(self._gain(ideal, labels) * discounts, axis=1),
@@ -216,7 +216,7 @@ class ERR(_Graded):
         self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         largest = tf.constant(self.max_label, ranked.dtype)
-        return _cascade(tf.pow(2.0, ranked - largest) - tf.pow(2.0, -largest))
+        return _cascade(_power_of_2(ranked - largest) - _power_of_2(-largest))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,6 +285,11 @@ def get(name: str, **arguments: Any) -> Objective:
     cls = _OBJECTIVES[name]
     fields = {field.name for field in dataclasses.fields(cls)}
     return cls(**{k: v for k, v in arguments.items() if k in fields})
+
+
+def _power_of_2(x: tf.Tensor) -> tf.Tensor:
+    # Many times as fast as tf.pow on a CPU.
+    return tf.exp(math.log(2.0) * x)
 
 
 def _cascade(stops: tf.Tensor) -> tf.Tensor:

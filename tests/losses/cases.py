@@ -18,6 +18,7 @@ class LossCase:
     Attributes:
         key: key of the loss.
         kwargs: its arguments.
+        by_position: the order of the items matters, as it does to a merge tree.
         empty_is_zero: a list without anything relevant contributes 0.
         invalid: arguments that must be refused, each with the name that is told.
     """
@@ -25,6 +26,7 @@ class LossCase:
     key: str
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     empty_is_zero: bool = True
+    by_position: bool = False
     invalid: tuple[tuple[dict[str, Any], str], ...] = ()
 
     def build(self, **kwargs: Any) -> tf.keras.losses.Loss:
@@ -64,6 +66,28 @@ SCHEDULE = tf.keras.optimizers.schedules.serialize(
     tf.keras.optimizers.schedules.ExponentialDecay(2.0, 10, 0.5)
 )
 
+_PIRANK_INVALID = (
+    ({"temperature": 0.0}, "temperature"),
+    ({"temperature": "warm"}, "temperature"),
+    ({"topn": 0}, "topn"),
+    ({"straight_through": 1}, "straight_through"),
+    ({"depth": 0}, "depth"),
+    ({"depth": 1.5}, "depth"),
+    ({"depth": 2, "branching": [3]}, "branching"),
+    ({"depth": 2, "branching": [3, 0]}, "branching"),
+    ({"depth": 2, "branching": 3}, "branching"),
+    ({"depth": 2, "merge_topn": [3, 4], "topn": 5}, "merge_topn"),
+    ({"depth": 2, "merge_topn": [3, 5], "topn": None}, "merge_topn"),
+    ({"depth": 2, "branching": [4, 4], "merge_topn": [1, 2], "topn": 2}, "merge_topn"),
+    ({"depth": 2, "branching": [4, 4], "merge_topn": [5, 2], "topn": 2}, "merge_topn"),
+    ({"depth": 2, "merge_temperatures": [5.0]}, "merge_temperatures"),
+    ({"depth": 2, "merge_temperatures": [6.0, 5.0]}, "merge_temperatures"),
+    ({"depth": 2, "merge_temperatures": [1.0, 2.0]}, "merge_temperatures"),
+    ({"depth": 2, "merge_temperatures": [-1.0, 5.0]}, "merge_temperatures"),
+)
+_SMOOTH = {"straight_through": False, "temperature": 1.0}
+_TREE = {"depth": 2, "branching": [3, 2], "topn": 3}
+
 CASES: list[LossCase] = [
     LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
     LossCase("smoothi_loss", {"topn": 3, "alpha": 10.0}),
@@ -76,4 +100,19 @@ CASES: list[LossCase] = [
     LossCase("smoothi_loss", {"metric": "arp", "topn": 2}),
     LossCase("smoothi_loss", {"metric": "mrr", "stop_gradient": False, "topn": 4}),
     LossCase("smoothi_loss", {"metric": "err", "max_label": 3.0}),
+    LossCase("pirank_ndcg_loss", invalid=_PIRANK_INVALID),
+    LossCase("pirank_ndcg_loss", {"topn": 2, **_SMOOTH}),
+    LossCase("pirank_ndcg_loss", {"topn": None, **_SMOOTH}),
+    LossCase("pirank_ndcg_loss", {"topn": 70, **_SMOOTH}),
+    LossCase("pirank_ndcg_loss", {**_TREE, **_SMOOTH}, by_position=True),
+    LossCase(
+        "pirank_ndcg_loss",
+        {"depth": 3, "branching": [2, 2, 2], "merge_temperatures": [1.0, 2.0, 5.0]},
+        by_position=True,
+    ),
+    LossCase("pirank_arp_loss", invalid=_PIRANK_INVALID[:8]),
+    LossCase("pirank_arp_loss", {"topn": 2, **_SMOOTH}),
+    LossCase("pirank_arp_loss", {**_TREE, **_SMOOTH, "topn": None}, by_position=True),
+    LossCase("neural_sort_cross_entropy_loss", invalid=_PIRANK_INVALID[:2]),
+    LossCase("neural_sort_cross_entropy_loss", _SMOOTH),
 ]

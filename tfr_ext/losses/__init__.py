@@ -20,6 +20,11 @@ from tfr_ext.losses.base import (
     MetricLoss,
     RankingLoss,
 )
+from tfr_ext.losses.pirank import (
+    NeuralSortCrossEntropyLoss,
+    PiRankARPLoss,
+    PiRankNDCGLoss,
+)
 from tfr_ext.losses.smoothi import SmoothILoss
 
 __all__ = [
@@ -28,6 +33,9 @@ __all__ = [
     "ListwiseLoss",
     "LossAnnealing",
     "MetricLoss",
+    "NeuralSortCrossEntropyLoss",
+    "PiRankARPLoss",
+    "PiRankNDCGLoss",
     "RankingLoss",
     "SmoothILoss",
     "check_parameter",
@@ -36,7 +44,15 @@ __all__ = [
     "parameters",
 ]
 
-_LOSSES: dict[str, type[RankingLoss]] = {cls.KEY: cls for cls in (SmoothILoss,)}
+_LOSSES: dict[str, type[RankingLoss]] = {
+    cls.KEY: cls
+    for cls in (
+        SmoothILoss,
+        PiRankNDCGLoss,
+        PiRankARPLoss,
+        NeuralSortCrossEntropyLoss,
+    )
+}
 
 
 def keys() -> list[str]:

@@ -5,12 +5,26 @@ given item values at each rank `[batch, rank]`, which is what an objective reads
 """
 
 from tfr_ext.relaxations.exact import exact_expectation, exact_sort, ranking
+from tfr_ext.relaxations.merge import merge_sort, merge_sort_expectation
+from tfr_ext.relaxations.neural_sort import (
+    neural_sort,
+    neural_sort_expectation,
+    neural_sort_log_likelihood,
+)
 from tfr_ext.relaxations.smoothi import smoothi, smoothi_expectation
+from tfr_ext.relaxations.soft_sort import soft_sort, soft_sort_expectation
 
 __all__ = [
     "exact_expectation",
     "exact_sort",
+    "merge_sort",
+    "merge_sort_expectation",
+    "neural_sort",
+    "neural_sort_expectation",
+    "neural_sort_log_likelihood",
     "ranking",
     "smoothi",
     "smoothi_expectation",
+    "soft_sort",
+    "soft_sort_expectation",
 ]

@@ -29,7 +29,9 @@ def ranking(
     """
     if num_ranks is None:
         num_ranks = masked.list_size(scores)
-    keys = tf.where(mask, scores, -float("inf"))
+    # A NaN has no place in an order, but it is no padding either.
+    keys = tf.where(tf.math.is_nan(scores), scores.dtype.min, scores)
+    keys = tf.where(mask, keys, -float("inf"))
     # Of equal keys, top_k takes the lower index first.
     return tf.math.top_k(keys, k=num_ranks).indices
 

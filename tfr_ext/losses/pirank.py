@@ -1,0 +1,434 @@
+"""PiRank losses, and NeuralSort's cross-entropy (Swezey et al., NeurIPS 2021)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfr_ext import checks, masked, objectives, relaxations
+from tfr_ext.losses import annealing, base
+
+# What stands for a probability of 0, as in TensorFlow Ranking.
+_LEAST_PROBABILITY = 1e-20
+
+
+class _PiRankLoss(base.MetricLoss):
+    """An objective read off NeuralSort, or off its merge tree."""
+
+    def __init__(
+        self,
+        objective: objectives.Objective,
+        temperature: annealing.Annealable,
+        straight_through: bool,
+        depth: int,
+        branching: Sequence[int] | None,
+        merge_topn: Sequence[int] | None,
+        merge_temperatures: Sequence[float] | None,
+        **kwargs: Any,
+    ):
+        super().__init__(objective, **kwargs)
+        self._temperature = self._anneal("temperature", temperature, checks.positive)
+        self._first_temperature = float(self._temperature.value)
+        self._straight_through = checks.boolean("straight_through", straight_through)
+        self._depth = checks.at_least("depth", depth, 1)
+        self._branching = self._per_height("branching", branching)
+        self._merge_topn = self._checked_merge_topn(merge_topn)
+        self._merge_temperatures = self._checked_temperatures(merge_temperatures)
+
+    def _per_height(
+        self, argument: str, values: Sequence[int] | None
+    ) -> list[int] | None:
+        if values is None:
+            return None
+        numbers = checks.sequence(argument, values, self._depth)
+        return [checks.at_least(argument, n, 1) for n in numbers]
+
+    def _checked_merge_topn(self, values: Sequence[int] | None) -> list[int] | None:
+        sizes = self._per_height("merge_topn", values)
+        topn = self._objective.topn
+        if sizes is None:
+            return None
+        if topn is None or sizes[-1] != topn:
+            raise ValueError(
+                f"`merge_topn` must end in `topn`. Received: {sizes}, and topn {topn}."
+            )
+        held = 1
+        for size, branch in zip(sizes, self._branching or []):
+            block = held * branch
+            if not min(topn, block) <= size <= block:
+                raise ValueError(
+                    f"`merge_topn` must be from {min(topn, block)} to {block} where "
+                    f"{branch} lists of {held} are merged. Received: {sizes}."
+                )
+            held = size
+        return sizes
+
+    def _checked_temperatures(
+        self, values: Sequence[float] | None
+    ) -> list[float] | None:
+        if values is None:
+            return None
+        numbers = checks.sequence("merge_temperatures", values, self._depth)
+        numbers = [checks.positive("merge_temperatures", n) for n in numbers]
+        if sorted(numbers) != numbers or numbers[-1] != self._first_temperature:
+            raise ValueError(
+                "`merge_temperatures` must not fall from one height to the next, and "
+                f"end in `temperature`, {self._first_temperature}. "
+                f"Received: {numbers}."
+            )
+        return numbers
+
+    def compute(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """See `RankingLoss`."""
+        relaxed = super().compute(labels, scores, mask)
+        if not self._straight_through:
+            return relaxed
+        objective = self._objective
+        ranked = relaxations.exact_expectation(
+            scores,
+            mask,
+            objective.item_values(labels),
+            masked.num_ranks(labels, objective.topn),
+        )
+        exact = objective.loss(ranked, labels, mask)[:, tf.newaxis]
+        # The difference is exactly 0, unless it is NaN.
+        return tf.stop_gradient(exact) + (relaxed - tf.stop_gradient(relaxed))
+
+    def _expected_at_ranks(
+        self,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+        values: tf.Tensor,
+        num_ranks: masked.Size,
+    ) -> tf.Tensor:
+        # A number of ranks that the graph knows is faster, and may exceed the list.
+        topn = self._objective.topn
+        ranks = num_ranks if topn is None else topn
+        values = tf.stop_gradient(values)
+        temperature = self._temperature.value
+        if self._depth == 1:
+            ranked = relaxations.neural_sort_expectation(
+                scores, mask, values, ranks, temperature
+            )
+        else:
+            ranked = relaxations.merge_sort_expectation(
+                scores,
+                mask,
+                values,
+                ranks,
+                self._temperatures(temperature),
+                self._branching,
+                self._merge_topn,
+            )
+        return ranked[:, :num_ranks]
+
+    def _temperatures(self, root: float | tf.Tensor) -> list[float | tf.Tensor]:
+        """Returns the temperature of each height; all follow a schedule of the root."""
+        if self._merge_temperatures is None:
+            return [root] * self._depth
+        return [t / self._first_temperature * root for t in self._merge_temperatures]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this loss again."""
+        return {
+            **super().get_config(),
+            "topn": self._objective.topn,
+            "straight_through": self._straight_through,
+            "depth": self._depth,
+            "branching": self._branching,
+            "merge_topn": self._merge_topn,
+            "merge_temperatures": self._merge_temperatures,
+        }
+
+
+@base.register
+class PiRankNDCGLoss(_PiRankLoss):
+    r"""One minus NDCG under NeuralSort's relaxation of sorting.
+
+    For scores `s` of the `n` items of a list, the relaxed sort is
+
+    $$
+    P_{rj} = \operatorname{softmax}_j
+    \Big(\frac{(n + 1 - 2 r) s_j - \sum_i |s_j - s_i|}{\tau}\Big)
+    $$
+
+    and the loss, for labels `y`, a cut-off `k` and gains `2^y - 1`,
+
+    $$
+    \mathcal{L} = 1 - \frac{1}{\mathrm{IDCG}@k} \sum_{r=1}^{k}
+    \frac{\sum_j P_{rj} (2^{y_j} - 1)}{\log_2(r + 1)}
+    $$
+
+    With `straight_through` the value is that of the exact sort (ties by position) and
+    the gradient that of the relaxation. With a `depth` above 1 the sort is a relaxed
+    merge sort: see `tfr_ext.relaxations.merge_sort_expectation`. A list without
+    anything relevant contributes 0 and no gradient.
+
+    Standalone usage:
+
+    >>> y_true = [[1., 0.]]
+    >>> y_pred = [[0.6, 0.8]]
+    >>> loss = PiRankNDCGLoss(straight_through=False, temperature=0.1)
+    >>> round(float(loss(y_true, y_pred)), 4)
+    0.3251
+
+    >>> # Using ragged tensors
+    >>> y_true = tf.ragged.constant([[1., 0.], [0., 1., 0.]])
+    >>> y_pred = tf.ragged.constant([[0.6, 0.8], [0.5, 0.8, 0.4]])
+    >>> loss = PiRankNDCGLoss(ragged=True)
+    >>> round(float(loss(y_true, y_pred)), 4)
+    0.1845
+
+    Usage with the `compile()` API:
+
+    ```python
+    model.compile(optimizer='adam', loss=tfr_ext.losses.PiRankNDCGLoss(topn=10))
+    ```
+
+    Reference:
+        Swezey, Grover, Charron and Ermon, "PiRank: Scalable Learning to Rank via
+        Differentiable Sorting", NeurIPS 2021: Eqs. 8 to 10 and 12; Eqs. 13 to 17 for
+        `depth`; Appendix C for `straight_through`.
+    """
+
+    KEY = "pirank_ndcg_loss"
+
+    def __init__(
+        self,
+        reduction: str = tf.keras.losses.Reduction.AUTO,
+        name: str | None = None,
+        ragged: bool = False,
+        topn: int | None = 10,
+        temperature: annealing.Annealable = 5.0,
+        straight_through: bool = True,
+        depth: int = 1,
+        branching: Sequence[int] | None = None,
+        merge_topn: Sequence[int] | None = None,
+        merge_temperatures: Sequence[float] | None = None,
+    ):
+        """Initialises the loss.
+
+        Args:
+            reduction: a `tf.keras.losses.Reduction`.
+            name: name of the loss.
+            ragged: whether labels and scores may be ragged tensors.
+            topn: cut-off of the metric; None for the whole list.
+            temperature: positive, or a schedule of it. The lower, the nearer to the
+                exact sort and the flatter almost everywhere.
+            straight_through: whether the value is that of the exact sort.
+            depth: heights of the merge tree, at least 1; 1 is NeuralSort itself.
+            branching: `depth` numbers, the children of a node at each height from the
+                leaves to the root. By default each is near the root of the list size.
+            merge_topn: `depth` numbers, how many items a node hands up; the last is
+                `topn`. By default the fewest, `min(topn, all it gets)`.
+            merge_temperatures: `depth` temperatures that do not fall and end in
+                `temperature` (the first, of a schedule, which all follow). By default
+                all are `temperature`.
+
+        Raises:
+            ValueError: if an argument is out of its range.
+        """
+        super().__init__(
+            objectives.NDCG(topn=topn, expected="gain"),
+            temperature=temperature,
+            straight_through=straight_through,
+            depth=depth,
+            branching=branching,
+            merge_topn=merge_topn,
+            merge_temperatures=merge_temperatures,
+            reduction=reduction,
+            name=name,
+            ragged=ragged,
+        )
+
+
+@base.register
+class PiRankARPLoss(_PiRankLoss):
+    r"""The average relevance position under NeuralSort's relaxation of sorting.
+
+    With `P` as in `PiRankNDCGLoss`, the loss is the mean rank, weighted by the labels:
+
+    $$
+    \mathcal{L} = \frac{\sum_r r \sum_j P_{rj} y_j}{\sum_j y_j}
+    $$
+
+    It is 1 at best and grows with the list. With a cut-off, relevance beyond it counts
+    at the next rank. A list without anything relevant contributes 0.
+
+    Standalone usage:
+
+    >>> y_true = [[1., 0.]]
+    >>> y_pred = [[0.6, 0.8]]
+    >>> loss = PiRankARPLoss(straight_through=False, temperature=0.1)
+    >>> round(float(loss(y_true, y_pred)), 4)
+    1.8808
+
+    >>> # Using ragged tensors
+    >>> y_true = tf.ragged.constant([[1., 0.], [0., 1., 0.]])
+    >>> y_pred = tf.ragged.constant([[0.6, 0.8], [0.5, 0.8, 0.4]])
+    >>> loss = PiRankARPLoss(ragged=True)
+    >>> round(float(loss(y_true, y_pred)), 4)
+    1.5
+
+    Usage with the `compile()` API:
+
+    ```python
+    model.compile(optimizer='adam', loss=tfr_ext.losses.PiRankARPLoss())
+    ```
+
+    Reference:
+        Swezey, Grover, Charron and Ermon, "PiRank: Scalable Learning to Rank via
+        Differentiable Sorting", NeurIPS 2021: Eq. 11, divided by the labels of the
+        whole list.
+    """
+
+    KEY = "pirank_arp_loss"
+
+    def __init__(
+        self,
+        reduction: str = tf.keras.losses.Reduction.AUTO,
+        name: str | None = None,
+        ragged: bool = False,
+        topn: int | None = None,
+        temperature: annealing.Annealable = 5.0,
+        straight_through: bool = True,
+        depth: int = 1,
+        branching: Sequence[int] | None = None,
+        merge_topn: Sequence[int] | None = None,
+        merge_temperatures: Sequence[float] | None = None,
+    ):
+        """Initialises the loss.
+
+        Args:
+            reduction: a `tf.keras.losses.Reduction`.
+            name: name of the loss.
+            ragged: whether labels and scores may be ragged tensors.
+            topn: cut-off of the metric, the whole list by default.
+            temperature: see `PiRankNDCGLoss`, as for the arguments that follow.
+            straight_through: whether the value is that of the exact sort.
+            depth: heights of the merge tree.
+            branching: children of a node at each height.
+            merge_topn: how many items a node hands up at each height.
+            merge_temperatures: the temperature of each height.
+
+        Raises:
+            ValueError: if an argument is out of its range.
+        """
+        super().__init__(
+            objectives.ARP(topn=topn),
+            temperature=temperature,
+            straight_through=straight_through,
+            depth=depth,
+            branching=branching,
+            merge_topn=merge_topn,
+            merge_temperatures=merge_temperatures,
+            reduction=reduction,
+            name=name,
+            ragged=ragged,
+        )
+
+
+@base.register
+class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
+    r"""Cross-entropy between the sort of the labels and NeuralSort of the scores.
+
+    With `P` as in `PiRankNDCGLoss`, and `T` the exact sort of the labels, where equal
+    labels share their ranks evenly,
+
+    $$
+    \mathcal{L} = -\frac{1}{n} \sum_{r=1}^{n} \sum_j T_{rj} \log P_{rj}
+    $$
+
+    The logarithm is taken of the logits, so no confident mistake loses its gradient.
+    With `straight_through` the value is that of the exact sort of the scores, whose
+    zeros are taken as `1e-20` as in TensorFlow Ranking: 46.05 times the share of the
+    ranks at which it puts an item of the wrong label. The gradient is that of the
+    relaxation. A list without anything relevant contributes 0 and no gradient.
+
+    Standalone usage:
+
+    >>> y_true = [[1., 0.]]
+    >>> y_pred = [[0.6, 0.8]]
+    >>> loss = NeuralSortCrossEntropyLoss(straight_through=False, temperature=0.1)
+    >>> round(float(loss(y_true, y_pred)), 4)
+    2.1269
+
+    >>> # Using ragged tensors
+    >>> y_true = tf.ragged.constant([[1., 0.], [0., 1., 0.]])
+    >>> y_pred = tf.ragged.constant([[0.6, 0.8], [0.5, 0.8, 0.4]])
+    >>> loss = NeuralSortCrossEntropyLoss(ragged=True, straight_through=False)
+    >>> round(float(loss(y_true, y_pred)), 4)
+    0.8836
+
+    Usage with the `compile()` API:
+
+    ```python
+    model.compile(
+        optimizer='adam', loss=tfr_ext.losses.NeuralSortCrossEntropyLoss())
+    ```
+
+    Reference:
+        Swezey, Grover, Charron and Ermon, "PiRank: Scalable Learning to Rank via
+        Differentiable Sorting", NeurIPS 2021: section 4.1 and Table 2; Grover, Wang,
+        Zweig and Ermon, "Stochastic Optimization of Sorting Networks via Continuous
+        Relaxations", ICLR 2019.
+    """
+
+    KEY = "neural_sort_cross_entropy_loss"
+
+    def __init__(
+        self,
+        reduction: str = tf.keras.losses.Reduction.AUTO,
+        name: str | None = None,
+        ragged: bool = False,
+        temperature: annealing.Annealable = 5.0,
+        straight_through: bool = True,
+    ):
+        """Initialises the loss.
+
+        Args:
+            reduction: a `tf.keras.losses.Reduction`.
+            name: name of the loss.
+            ragged: whether labels and scores may be ragged tensors.
+            temperature: positive, or a schedule of it.
+            straight_through: whether the value is that of the exact sort.
+
+        Raises:
+            ValueError: if an argument is out of its range.
+        """
+        super().__init__(reduction, name, ragged)
+        self._temperature = self._anneal("temperature", temperature, checks.positive)
+        self._straight_through = checks.boolean("straight_through", straight_through)
+
+    def compute(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """See `RankingLoss`."""
+        labels, scores, mask = base.at_least_one_item(labels, scores, mask)
+        count = tf.maximum(masked.num_real(mask, scores.dtype), 1)
+        relaxed = relaxations.neural_sort_log_likelihood(
+            scores, mask, labels, self._temperature.value
+        )
+        loss = -relaxed / count
+        if self._straight_through:
+            exact = self._exact(labels, scores, mask) / count
+            loss = tf.stop_gradient(exact) + (loss - tf.stop_gradient(loss))
+        is_empty = ~tf.reduce_any(labels > 0, axis=1)
+        return tf.where(is_empty, tf.zeros_like(loss), loss)[:, tf.newaxis]
+
+    @staticmethod
+    def _exact(labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the cross-entropy of the exact sort, times the number of items."""
+        found = relaxations.exact_expectation(scores, mask, labels)
+        wanted = relaxations.exact_expectation(labels, mask, labels)
+        wrong = tf.reduce_sum(tf.cast(found != wanted, scores.dtype), axis=1)
+        return -math.log(_LEAST_PROBABILITY) * wrong
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this loss again."""
+        return {**super().get_config(), "straight_through": self._straight_through}
