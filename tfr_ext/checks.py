@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from typing import Any
 
 
@@ -14,6 +15,16 @@ def positive(argument: str, value: Any) -> float:
         ValueError: if it is none.
     """
     return _number(argument, value, "a positive finite number", 0, math.inf)
+
+
+def not_negative(argument: str, value: Any) -> float:
+    """Returns `value` as a finite float of at least 0.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    expected = "a finite number >= 0"
+    return _number(argument, value, expected, -sys.float_info.min, math.inf)
 
 
 def between(argument: str, value: Any, low: float, high: float) -> float:

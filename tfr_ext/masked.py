@@ -76,3 +76,16 @@ def top_values(x: tf.Tensor, count: Size) -> tf.Tensor:
         # Sorting it all is faster than TensorFlow's search for the best of a few.
         return tf.math.top_k(x, k=size).values[:, :count]
     return tf.math.top_k(x, k=count).values
+
+
+def at_least_one_item(*tensors: tf.Tensor) -> list[tf.Tensor]:
+    """Makes lists of no items lists of one padding.
+
+    TensorFlow has no gradient of the best of nothing.
+
+    Args:
+        *tensors: tensors of shape `[batch, list]`, all alike.
+    """
+    size = list_size(tensors[0])
+    missing = int(not size) if isinstance(size, int) else tf.cast(size < 1, tf.int32)
+    return [tf.pad(x, [[0, 0], [0, missing]]) for x in tensors]

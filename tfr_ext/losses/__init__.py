@@ -26,6 +26,7 @@ from tfr_ext.losses.pirank import (
     PiRankNDCGLoss,
 )
 from tfr_ext.losses.smoothi import SmoothILoss
+from tfr_ext.losses.wassrank import WassRankLoss
 
 __all__ = [
     "ExponentialToLimit",
@@ -38,6 +39,7 @@ __all__ = [
     "PiRankNDCGLoss",
     "RankingLoss",
     "SmoothILoss",
+    "WassRankLoss",
     "check_parameter",
     "get",
     "keys",
@@ -51,6 +53,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         PiRankNDCGLoss,
         PiRankARPLoss,
         NeuralSortCrossEntropyLoss,
+        WassRankLoss,
     )
 }
 

@@ -218,7 +218,7 @@ class MetricLoss(ListwiseLoss):
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
-        labels, scores, mask = at_least_one_item(labels, scores, mask)
+        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
         objective = self._objective
         ranked = self._expected_at_ranks(
             scores,
@@ -227,16 +227,3 @@ class MetricLoss(ListwiseLoss):
             masked.num_ranks(labels, objective.topn),
         )
         return objective.loss(ranked, labels, mask)[:, tf.newaxis]
-
-
-def at_least_one_item(*tensors: tf.Tensor) -> list[tf.Tensor]:
-    """Makes lists of no items lists of one padding.
-
-    TensorFlow has no gradient of the best of nothing.
-
-    Args:
-        *tensors: tensors of shape `[batch, list]`, all alike.
-    """
-    size = masked.list_size(tensors[0])
-    missing = int(not size) if isinstance(size, int) else tf.cast(size < 1, tf.int32)
-    return [tf.pad(x, [[0, 0], [0, missing]]) for x in tensors]

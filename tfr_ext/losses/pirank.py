@@ -409,7 +409,7 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
-        labels, scores, mask = base.at_least_one_item(labels, scores, mask)
+        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
         count = tf.maximum(masked.num_real(mask, scores.dtype), 1)
         relaxed = relaxations.neural_sort_log_likelihood(
             scores, mask, labels, self._temperature.value

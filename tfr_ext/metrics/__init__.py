@@ -14,6 +14,7 @@ from tfr_ext.metrics.keras_metrics import (
     ERRMetric,
     RankingMetric,
 )
+from tfr_ext.metrics.sinkhorn import SinkhornErrorMetric
 from tfr_ext.metrics.trec import (
     document_names,
     read_run,
@@ -27,6 +28,7 @@ __all__ = [
     "Convention",
     "ERRMetric",
     "RankingMetric",
+    "SinkhornErrorMetric",
     "document_names",
     "higher_is_better",
     "means",

@@ -1,8 +1,8 @@
 r"""Divide and conquer: a relaxed, truncated merge sort (PiRank, Eqs. 13-17).
 
-A list of `b_1 b_2 ... b_d` items is the leaves of a tree of depth `d`. A node at height
-`j` takes what its `b_j` children hand up, `k_{j-1}` values each, sorts them by NeuralSort
-at temperature `tau_j`, and hands up the first `k_j`, each of them a mixture:
+A list of `b_1 b_2 ... b_d` items is the leaves of a tree of depth `d`. A node at
+height `j` takes what its `b_j` children hand up, `k_{j-1}` values each, sorts them by
+NeuralSort at temperature `tau_j`, and hands up the first `k_j`, each a mixture:
 
     Y[j] = Q[j] Y[j-1]   (Eq. 15)        P[j] = Q[j] P[j-1]   (Eq. 16)
 
@@ -189,7 +189,7 @@ def _gaps(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> tf.Tensor:
 
 
 def _root(x: masked.Size, degree: int) -> masked.Size:
-    """Returns the least integer whose power of that degree is at least `x`, and >= 1."""
+    """Returns the least integer >= 1 whose power of that degree is at least `x`."""
     if isinstance(x, int):
         root = max(1, round(x ** (1 / degree)))
         return root if root**degree >= x else root + 1

@@ -10,12 +10,12 @@ that of the item at position `r`, is
 
     D[r, p] = 2 (p - r) s_p - s_p + s_r - 2 (C_p - C_r) <= 0,   C_p = s_1 + .. + s_{p-1}
 
-which one sort and one cumulative sum give. It is 0 at `p = r`, so the softmax needs no
-maximum; and it is a sum of gaps between neighbours, so that it loses nothing to rounding
-where a row has its mass, if scores are taken relative to one near `s_r`.
+which one sort and one cumulative sum give. It is 0 at `p = r`, so the softmax needs
+no maximum; and it is a sum of gaps between neighbours, so that it loses nothing to
+rounding where a row has its mass, if scores are taken relative to one near `s_r`.
 
-The gradient of `|s_j - s_i|` likewise needs the counts and sums of items above and below
-each item only: prefix sums over the sorted items.
+The gradient of `|s_j - s_i|` likewise needs the counts and sums of items above and
+below each item only: prefix sums over the sorted items.
 """
 
 from __future__ import annotations
