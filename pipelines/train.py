@@ -13,7 +13,7 @@ import tensorflow_ranking as tfr
 from absl import flags
 
 import tfr_ext
-from pipelines import command, inputs, outputs, training_flags
+from pipelines import command, heads, inputs, outputs, training_flags
 from pipelines import flags as shared_flags
 from tfr_ext import checkpoints, data, export, metrics, models, pipeline, schedules
 
@@ -34,7 +34,8 @@ def train() -> None:
     strategy = prepare_tensorflow()
     loss_params = shared_flags.parse_parameters(FLAGS.loss_param, "loss_param")
     loss_schedules = shared_flags.parse_schedules(FLAGS.loss_schedule, "loss_schedule")
-    check_loss(loss_params, loss_schedules)
+    head = heads.from_flags(FLAGS, loss_params)
+    check_loss(loss_params, loss_schedules, head)
     names = metrics.parse_names(FLAGS.metrics)
     convention = shared_flags.convention()
     for name in [*names, FLAGS.monitor]:
@@ -45,27 +46,30 @@ def train() -> None:
     if FLAGS.max_label is None:
         everything = [splits.train, splits.valid, splits.test]
         convention = metrics.with_max_label(convention, everything)
+    head = head.with_values(splits.train, FLAGS.max_label)
     datasets = pipeline.ListsDatasetBuilder(
         splits.train,
         splits.valid,
         FLAGS.batch_size,
         FLAGS.seed,
         label_sampling(convention.max_label),
+        num_grades=head.num_grades if head.trained_values else None,
     )
     print(
         f"{datasets.train.num_batches:,} batches of up to {FLAGS.batch_size} lists; "
         f"padded / real items {datasets.train.padding_waste():.2f}"
     )
-    scorer = models.MLPScorer(
+    network = models.MLPScorer(
         hidden_sizes=shared_flags.parse_integers(FLAGS.hidden_sizes, "hidden_sizes"),
         batch_normalization=FLAGS.batch_normalization,
         batch_norm_momentum=FLAGS.batch_norm_momentum,
         dropout=FLAGS.dropout,
         seed=FLAGS.seed,
         compact=not FLAGS.jit_compile,
+        num_grades=head.num_grades,
     )
     ranking = pipeline.RankingPipeline(
-        models.model_builder(splits.train.num_features, scorer),
+        models.model_builder(splits.train.num_features, head.scorer(network)),
         datasets,
         pipeline.RankingHparams(
             model_dir=FLAGS.model_dir,
@@ -75,13 +79,15 @@ def train() -> None:
             learning_rate=FLAGS.learning_rate,
             learning_rate_schedule=FLAGS.learning_rate_schedule,
             loss=FLAGS.loss,
-            loss_params=loss_params,
+            loss_params=head.loss_params(FLAGS.loss, loss_params),
             loss_schedules=loss_schedules,
             optimizer=FLAGS.optimizer,
             early_stopping_patience=FLAGS.early_stopping_patience,
             monitor=FLAGS.monitor,
             convention=convention,
             jit_compile=FLAGS.jit_compile,
+            grade_values=head.trained_values,
+            loss_diagnostics=FLAGS.loss_diagnostics,
         ),
         strategy,
     )
@@ -101,7 +107,9 @@ def train() -> None:
     ranking.wait_for_all()
 
 
-def check_loss(loss_params: dict[str, Any], loss_schedules: dict[str, str]) -> None:
+def check_loss(
+    loss_params: dict[str, Any], loss_schedules: dict[str, str], head: heads.Head
+) -> None:
     """Builds the loss and computes it once, to find wrong parameters at once.
 
     Raises:
@@ -110,12 +118,11 @@ def check_loss(loss_params: dict[str, Any], loss_schedules: dict[str, str]) -> N
     try:
         with tf.Graph().as_default():  # nothing runs: devices are not set up yet
             tf.random.set_seed(FLAGS.seed)
-            scheduled = schedules.loss_parameters(
-                FLAGS.loss, loss_params, loss_schedules, 1, FLAGS.num_epochs
+            params = head.loss_params(FLAGS.loss, loss_params)
+            params = schedules.loss_parameters(
+                FLAGS.loss, params, loss_schedules, 1, FLAGS.num_epochs
             )
-            tfr_ext.losses.get(FLAGS.loss, **scheduled)(
-                tf.constant([[1.0, 0.0]]), tf.constant([[0.1, 0.2]])
-            )
+            tfr_ext.losses.get(FLAGS.loss, **params)(*head.example())
     except (AttributeError, TypeError, ValueError) as error:
         given, hints = [f"--loss={FLAGS.loss}"], ""
         for name in ("loss_param", "loss_schedule"):

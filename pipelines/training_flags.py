@@ -5,6 +5,7 @@ from __future__ import annotations
 from absl import flags
 
 from pipelines import flags as shared_flags
+from pipelines import heads
 from tfr_ext import schedules
 
 FLAGS = flags.FLAGS
@@ -26,6 +27,23 @@ def define_training_flags() -> None:
     )
     flags.DEFINE_enum(
         "model", "mlp", ["mlp"], "Scorer: 'mlp', a fully connected network."
+    )
+    flags.DEFINE_enum(
+        "head",
+        None,
+        heads.KINDS,
+        "What the model ends in: 'score'; 'expected_grade', the expectation of a "
+        "distribution over grades, on which any loss trains; or 'grades', the "
+        "distribution itself, for a loss that compares it with the labels', and whose "
+        "expectation then ranks. 'grades' for pointwise_kl_multinomial_loss if left "
+        "out, else 'score'.",
+    )
+    flags.DEFINE_list(
+        "grade_values",
+        [],
+        "Value of each grade, rising, for --head=expected_grade and grades. Evenly "
+        "from 0 to 1 for the grades 0 to --max_label, or to the highest label of the "
+        "training data, if left out.",
     )
     flags.DEFINE_list("hidden_sizes", ["1024"], "Units of each hidden layer.")
     flags.DEFINE_float("dropout", 0.0, "Share of hidden units dropped in training.")
@@ -54,6 +72,12 @@ def define_training_flags() -> None:
         f"--loss_param gives it or else its default. FORM is {schedules.LOSS_FORMS}. "
         "Repeatable; the last schedule of a name holds, and an empty --loss_schedule= "
         "drops those before it.",
+    )
+    flags.DEFINE_bool(
+        "loss_diagnostics",
+        False,
+        "Compute the metrics that the loss has of itself, such as of its convergence; "
+        "they join the progress, the history and TensorBoard.",
     )
     flags.DEFINE_string("optimizer", "adam", "A Keras optimizer, by name.")
     flags.DEFINE_float("learning_rate", 1e-3, "Learning rate.", lower_bound=0.0)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any, Callable
 
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from tfr_ext import checkpoints, export, losses, schedules
+from tfr_ext import checkpoints, export, losses, models, schedules
 from tfr_ext.data import BatchedLists, LabelTransform, RankingLists
 from tfr_ext.metrics import Convention, higher_is_better
 
@@ -26,6 +27,9 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
         monitor: validation metric of best checkpoint and early stopping.
         learning_rate_schedule: see `tfr_ext.schedules.learning_rate`.
         jit_compile: whether XLA compiles the training step.
+        grade_values: if given, the model's outputs are logits of grades, and these are
+            the grades' values; labels are then distributions over grades.
+        loss_diagnostics: whether the metrics that the loss has of itself are computed.
     """
 
     loss_params: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -34,6 +38,8 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     monitor: str = "ndcg_10"
     learning_rate_schedule: str = "constant"
     jit_compile: bool = False
+    grade_values: Sequence[float] | None = None
+    loss_diagnostics: bool = False
     steps_per_execution: int = 1
 
     def __post_init__(self) -> None:
@@ -60,6 +66,7 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
         batch_size: int,
         seed: int,
         label_transform: LabelTransform | None = None,
+        num_grades: int | None = None,
     ):
         """Initialises the builder.
 
@@ -69,11 +76,20 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
             batch_size: lists per batch.
             seed: seed of the order.
             label_transform: gives the training labels of each epoch.
+            num_grades: if given, labels are distributions over so many grades.
+
+        Raises:
+            ValueError: if the labels are not what `label_transform` or `num_grades`
+                wants.
         """
         self.train = BatchedLists(
-            train, batch_size, seed, label_transform=label_transform
+            train,
+            batch_size,
+            seed,
+            label_transform=label_transform,
+            num_grades=num_grades,
         )
-        self.valid = BatchedLists(valid, batch_size)
+        self.valid = BatchedLists(valid, batch_size, num_grades=num_grades)
 
     def build_train_dataset(self, steps: int | None = None) -> tf.data.Dataset:
         """See `AbstractDatasetBuilder`.
@@ -97,7 +113,8 @@ class Trained:
     """What training gives.
 
     Attributes:
-        model: a model, outside of any strategy, with the weights of the best epoch.
+        model: a model, outside of any strategy, with the weights of the best epoch. It
+            gives scores `[batch, list]`, of grades the expected ones.
         history: per epoch, the loss and metrics in training and validation.
         best_epoch: the best epoch by the monitored metric, counted from 1.
     """
@@ -196,7 +213,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
 
     def build_metrics(self) -> list[tf.keras.metrics.Metric]:
         """See `AbstractPipeline`."""
-        return [self._hparams.convention.keras_metric(self._hparams.monitor)]
+        hparams = self._hparams
+        return [hparams.convention.keras_metric(hparams.monitor, hparams.grade_values)]
 
     def build_weighted_metrics(self) -> list[tf.keras.metrics.Metric]:
         """See `AbstractPipeline`."""
@@ -223,16 +241,16 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         with tfr.keras.strategy_utils.strategy_scope(self._strategy):
             model = self._model_builder.build()
             loss = self.build_loss()
-            # First of the callbacks: the others take its values from the logs.
-            annealing = (
-                [losses.LossAnnealing(loss)]
-                if isinstance(loss, losses.RankingLoss)
-                else []
-            )
+            annealing, diagnostics = [], []
+            if isinstance(loss, losses.RankingLoss):
+                # First of the callbacks: the others take its values from the logs.
+                annealing = [losses.LossAnnealing(loss)]
+                if hparams.loss_diagnostics:
+                    diagnostics = loss.diagnostics()
             model.compile(
                 optimizer=self._optimizer,
                 loss=loss,
-                metrics=self.build_metrics(),
+                metrics=[*self.build_metrics(), *diagnostics],
                 loss_weights=hparams.loss_weights,
                 steps_per_execution=hparams.steps_per_execution,
                 jit_compile=hparams.jit_compile,
@@ -257,6 +275,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         # Outside of the strategy: one worker alone can read and use this one.
         best = self._model_builder.build()
         self._training.restore_best(best)
+        if hparams.grade_values is not None:
+            best = models.with_expected_grade(best, hparams.grade_values)
         return Trained(best, progress.history, progress.best_epoch)
 
     def wait_for_all(self) -> None:

@@ -9,6 +9,7 @@ from tfr_ext.data.batching import (
     score_lists,
     truncate,
 )
+from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.letor import DataFormatError, read_letor
 from tfr_ext.data.lists import RankingLists
@@ -27,4 +28,5 @@ __all__ = [
     "score_lists",
     "synthetic_lists",
     "truncate",
+    "with_label_distributions",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow as tf
 
+from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.inputs import PADDING_LABEL
 
@@ -47,19 +48,10 @@ def truncate(
         start, end = lists.row_splits[q], lists.row_splits[q + 1]
         dropped = rng.permutation(end - start)[list_size:]
         kept[start + dropped] = False
-    lengths = np.minimum(lists.lengths, list_size)
-    return (
-        RankingLists(
-            features=lists.features[kept],
-            labels=lists.labels[kept],
-            row_splits=np.concatenate([[0], np.cumsum(lengths)]),
-            query_ids=lists.query_ids,
-            doc_ids=None
-            if lists.doc_ids is None
-            else [lists.doc_ids[i] for i in np.flatnonzero(kept)],
-        ),
-        len(long),
+    cut = lists.with_items(
+        np.flatnonzero(kept), np.minimum(lists.lengths, list_size), lists.query_ids
     )
+    return cut, len(long)
 
 
 def padded_positions(
@@ -81,21 +73,29 @@ def padded_positions(
     return np.where(mask, where, 0), mask
 
 
-def padded_batch(lists: RankingLists, chosen: np.ndarray) -> Batch:
+def padded_batch(
+    lists: RankingLists, chosen: np.ndarray, distributions: bool = False
+) -> Batch:
     """Returns some lists as a batch that a model takes.
 
     Args:
         lists: the lists.
         chosen: indices of lists, `[batch]`.
+        distributions: whether the labels are the lists' label distributions.
 
     Returns:
-        `({'float_features': [batch, list, features], 'mask': [batch, list]}, labels)`;
-        padding has features 0, mask False and label -1.
+        `({'float_features': [batch, list, features], 'mask': [batch, list]}, labels)`
+        with labels `[batch, list]`, or `[batch, list, grades]` if `distributions`;
+        padding has features 0, mask False and label -1 throughout.
     """
     where, mask = padded_positions(lists, chosen)
     features = lists.features[where]
     features[~mask] = 0
-    labels = np.where(mask, lists.labels[where], np.float32(PADDING_LABEL))
+    source = lists.label_distributions if distributions else lists.labels
+    if source is None:
+        raise ValueError("The lists have no label distributions.")
+    labels = source[where]
+    labels[~mask] = PADDING_LABEL
     return {FEATURES: features, MASK: mask}, labels
 
 
@@ -146,6 +146,7 @@ class BatchedLists:
         seed: int | None = None,
         bucket_by_length: bool = True,
         label_transform: LabelTransform | None = None,
+        num_grades: int | None = None,
     ):
         """Initialises the batches.
 
@@ -156,15 +157,22 @@ class BatchedLists:
             bucket_by_length: whether shuffled lists are batched by length.
             label_transform: gives the labels of each pass over the lists, such as
                 `BinomialLabels`.
+            num_grades: if given, labels are distributions over so many grades,
+                `[batch, list, grades]`: those of the lists, or else one-hot.
 
         Raises:
-            ValueError: if an argument is out of range, or `label_transform` refuses
-                the labels.
+            ValueError: if an argument is out of range, `label_transform` refuses
+                the labels, or they are not grades.
         """
         if batch_size < 1:
             raise ValueError(
                 f"`batch_size` must be at least 1. Received: {batch_size}."
             )
+        if label_transform is not None and num_grades is not None:
+            raise ValueError("`label_transform` gives labels that are not grades.")
+        if num_grades is not None:
+            lists = with_label_distributions(lists, num_grades)
+        self._num_grades = num_grades
         self._lists = lists
         self._batch_size = batch_size
         self._seed = seed
@@ -226,15 +234,16 @@ class BatchedLists:
                 if position == 0 or not order:
                     order = self.order(number)
                     lists = self.lists(number)
-                yield padded_batch(lists, order[position])
+                yield padded_batch(lists, order[position], self._num_grades is not None)
 
         features = self._lists.num_features
+        grades = [] if self._num_grades is None else [self._num_grades]
         signature = (
             {
                 FEATURES: tf.TensorSpec([None, None, features], tf.float32),
                 MASK: tf.TensorSpec([None, None], tf.bool),
             },
-            tf.TensorSpec([None, None], tf.float32),
+            tf.TensorSpec([None, None, *grades], tf.float32),
         )
         dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
         cardinality = tf.data.experimental.assert_cardinality(steps)

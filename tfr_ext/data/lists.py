@@ -20,6 +20,8 @@ class RankingLists:
         row_splits: int64 array of shape `[num_lists + 1]`, from 0 to `num_items`.
         query_ids: `num_lists` query identifiers, all different.
         doc_ids: `num_items` document identifiers, or None if the source has none.
+        label_distributions: float32 array of shape `[num_items, num_grades]`: for each
+            item the probability of each grade, or None if there are labels only.
 
     Examples:
         >>> lists = RankingLists(
@@ -39,6 +41,7 @@ class RankingLists:
     row_splits: np.ndarray
     query_ids: Sequence[str]
     doc_ids: Sequence[str] | None = None
+    label_distributions: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         """Checks that the arrays describe the same items."""
@@ -62,6 +65,8 @@ class RankingLists:
             raise ValueError(
                 f"`doc_ids` must name {items} items. Received: {len(self.doc_ids)}."
             )
+        if self.label_distributions is not None:
+            _check_distributions(self.label_distributions, items)
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:
         """Returns some of the lists, in the order given.
@@ -74,12 +79,27 @@ class RankingLists:
         items = np.concatenate(
             [np.arange(splits[q], splits[q + 1]) for q in chosen] or [chosen]
         )
+        query_ids = [self.query_ids[q] for q in chosen]
+        return self.with_items(items, self.lengths[chosen], query_ids)
+
+    def with_items(
+        self, items: np.ndarray, lengths: np.ndarray, query_ids: Sequence[str]
+    ) -> RankingLists:
+        """Returns lists of some of the items.
+
+        Args:
+            items: indices of the items, list by list.
+            lengths: number of items of each list.
+            query_ids: the query of each list.
+        """
+        distributions = self.label_distributions
         return RankingLists(
             features=self.features[items],
             labels=self.labels[items],
-            row_splits=np.concatenate([[0], np.cumsum(self.lengths[chosen])]),
-            query_ids=[self.query_ids[q] for q in chosen],
+            row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+            query_ids=query_ids,
             doc_ids=self.doc_ids and [self.doc_ids[i] for i in items],
+            label_distributions=None if distributions is None else distributions[items],
         )
 
     @property
@@ -101,3 +121,21 @@ class RankingLists:
     def lengths(self) -> np.ndarray:
         """Number of items of each list, shape `[num_lists]`."""
         return np.diff(self.row_splits)
+
+
+def _check_distributions(distributions: np.ndarray, items: int) -> None:
+    """Raises a ValueError if some rows are not distributions over grades."""
+    shape = distributions.shape
+    if len(shape) != 2 or shape[0] != items or shape[1] < 2:
+        raise ValueError(
+            f"`label_distributions` must have shape [{items}, num_grades] with at "
+            f"least 2 grades. Received: {shape}."
+        )
+    total = distributions.sum(axis=1)
+    right = (distributions >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
+    if not right.all():
+        item = int(np.flatnonzero(~right)[0])
+        raise ValueError(
+            "Each row of `label_distributions` must be of probabilities that sum to 1. "
+            f"Item {item} has {distributions[item].tolist()}."
+        )

@@ -138,6 +138,13 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             if annealed.is_scheduled
         }
 
+    def diagnostics(self) -> list[tf.keras.metrics.Metric]:
+        """Returns metrics of the loss itself that tell whether it works as it should.
+
+        They take labels and scores as the loss does; none by default.
+        """
+        return []
+
     def _anneal(
         self,
         argument: str,

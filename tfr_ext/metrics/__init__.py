@@ -12,6 +12,7 @@ from tfr_ext.metrics.evaluation import (
 from tfr_ext.metrics.keras_metrics import (
     EMPTY_LIST_RULES,
     ERRMetric,
+    ExpectedGradeMetric,
     RankingMetric,
 )
 from tfr_ext.metrics.sinkhorn import SinkhornErrorMetric
@@ -27,6 +28,7 @@ __all__ = [
     "EMPTY_LIST_RULES",
     "Convention",
     "ERRMetric",
+    "ExpectedGradeMetric",
     "RankingMetric",
     "SinkhornErrorMetric",
     "document_names",

@@ -91,11 +91,24 @@ class Convention:
         arguments = self.metric_arguments(name)
         return objectives.get(arguments.pop("metric"), **arguments)
 
-    def keras_metric(self, name: str) -> keras_metrics.RankingMetric:
-        """Returns the Keras metric of that name."""
-        return keras_metrics.RankingMetric(
-            **self.metric_arguments(name), empty_list=self.empty_list, name=name
-        )
+    def keras_metric(
+        self, name: str, grade_values: Sequence[float] | None = None
+    ) -> keras_metrics.RankingMetric:
+        """Returns the Keras metric of that name.
+
+        Args:
+            name: a name such as 'ndcg_10'.
+            grade_values: if given, the metric is of distributions over grades of these
+                values.
+        """
+        arguments = {
+            **self.metric_arguments(name),
+            "empty_list": self.empty_list,
+            "name": name,
+        }
+        if grade_values is not None:
+            return keras_metrics.ExpectedGradeMetric(grade_values, **arguments)
+        return keras_metrics.RankingMetric(**arguments)
 
 
 def with_max_label(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import inputs, masked, objectives, relaxations
+from tfr_ext import grades, inputs, masked, objectives, relaxations
 
 # What a list without anything relevant counts as in a mean.
 EMPTY_LIST_RULES = ("zero", "skip", "one")
@@ -181,6 +182,65 @@ class ERRMetric(RankingMetric):
         for argument in ("metric", "gain", "relevance_threshold"):
             del config[argument]
         return config
+
+
+@tf.keras.utils.register_keras_serializable(package="tfr_ext")
+class ExpectedGradeMetric(RankingMetric):
+    """A ranking metric of distributions over grades, brought down to expected grades.
+
+    Labels are distributions `[batch, list, grades]`, negative at padding: their
+    expected grade in the scale 0, 1, ... is the label, so that all mass on a grade is
+    that grade. Outputs are logits of the same shape, ranked by their expected grade.
+
+    Standalone usage:
+
+    >>> metric = ExpectedGradeMetric([0., 1.], metric='mrr')
+    >>> float(metric([[[1., 0.], [0., 1.]]], [[[1., 0.], [2., 0.]]]))
+    0.5
+    """
+
+    def __init__(self, grade_values: Sequence[float], **kwargs: Any):
+        """Initialises the metric.
+
+        Args:
+            grade_values: the value of each grade, rising.
+            **kwargs: arguments of `RankingMetric`.
+
+        Raises:
+            ValueError: if an argument is out of its range.
+        """
+        super().__init__(**kwargs)
+        self._grade_values = grades.check_values("grade_values", grade_values)
+
+    def update_state(
+        self,
+        y_true: inputs.TensorLike,
+        y_pred: inputs.TensorLike,
+        sample_weight: inputs.TensorLike | None = None,
+    ) -> None:
+        """Adds a batch of lists.
+
+        Args:
+            y_true: label distributions `[batch, list, grades]`, negative at padding.
+            y_pred: logits `[batch, list, grades]`.
+            sample_weight: weights as a loss takes them.
+        """
+        logits = tf.convert_to_tensor(y_pred)
+        distributions = tf.cast(y_true, tf.float32)
+        if distributions.shape.rank != 3 or logits.shape.rank != 3:
+            raise ValueError(
+                "`y_true` and `y_pred` must have shape [batch, list, grades]. "
+                f"Received: y_true {distributions.shape}, y_pred {logits.shape}."
+            )
+        super().update_state(
+            grades.expected_label(distributions, inputs.PADDING_LABEL),
+            grades.expected_value(logits, self._grade_values),
+            sample_weight,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this metric again."""
+        return {**super().get_config(), "grade_values": self._grade_values}
 
 
 def metric_per_list(

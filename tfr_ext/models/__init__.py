@@ -1,5 +1,10 @@
 """Scorers for TensorFlow Ranking's model builders, and the layers they need."""
 
+from tfr_ext.models.grades import (
+    ExpectedGrade,
+    ExpectedGradeScorer,
+    with_expected_grade,
+)
 from tfr_ext.models.layers import (
     CompactItems,
     FlattenItems,
@@ -18,6 +23,8 @@ from tfr_ext.models.scorers import (
 __all__ = [
     "CompactItems",
     "CompactScorer",
+    "ExpectedGrade",
+    "ExpectedGradeScorer",
     "FlattenItems",
     "ItemBatchNormalization",
     "MLPScorer",
@@ -26,4 +33,5 @@ __all__ = [
     "ScatterScores",
     "feature_spec",
     "model_builder",
+    "with_expected_grade",
 ]

@@ -101,7 +101,7 @@ class FlattenItems(tf.keras.layers.Layer):
 
 @tf.keras.utils.register_keras_serializable(package="tfr_ext")
 class ScatterScores(tf.keras.layers.Layer):
-    """Puts the scores of collected items back into their lists.
+    """Puts the scores of collected items, or logits of grades, back into their lists.
 
     Examples:
         >>> scores = tf.constant([[1.], [2.], [3.]])
@@ -128,20 +128,27 @@ class ScatterScores(tf.keras.layers.Layer):
         """Scatters the scores.
 
         Args:
-            inputs: scores `[items, 1]`, and the mask `[batch, list]`.
+            inputs: scores `[items, 1]` or logits `[items, grades]`, and the mask
+                `[batch, list]`.
 
         Returns:
-            Scores `[batch, list]`.
+            Scores `[batch, list]`, or logits `[batch, list, grades]`.
         """
         scores, mask = inputs
         background = tf.constant(self._padding_score, scores.dtype)
-        if not self._compact:
-            return tf.where(mask, tf.reshape(scores, tf.shape(mask)), background)
-        return tf.tensor_scatter_nd_update(
-            tf.fill(tf.shape(mask), background),
-            tf.where(mask),
-            tf.reshape(scores, [-1]),
-        )
+        # Of each item: one score, or a logit for each grade.
+        each = [] if scores.shape[-1] == 1 else [scores.shape[-1]]
+        shape = tf.concat([tf.shape(mask), each], axis=0) if each else tf.shape(mask)
+        if self._compact:
+            scattered = tf.tensor_scatter_nd_update(
+                tf.fill(shape, background),
+                tf.where(mask),
+                tf.reshape(scores, [-1, *each]),
+            )
+        else:
+            real = mask[..., tf.newaxis] if each else mask
+            scattered = tf.where(real, tf.reshape(scores, shape), background)
+        return tf.ensure_shape(scattered, [*mask.shape, *each])
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> None:
         """Ends the mask here: losses find padding by its labels."""

@@ -14,7 +14,7 @@ from tfr_ext.models import layers
 
 # What TensorFlow Ranking's own models give padding; some of its losses, which divide
 # scores by a temperature, are not finite with lower ones. An export has the lowest.
-_PADDING_SCORE = math.log(1e-10)
+PADDING_SCORE = math.log(1e-10)
 
 
 class CompactScorer(tfr.keras.model.UnivariateScorer):
@@ -42,7 +42,10 @@ class CompactScorer(tfr.keras.model.UnivariateScorer):
         example_features: dict[str, tf.Tensor],
         mask: tf.Tensor,
     ) -> tf.Tensor:
-        """Scores the real items of all lists; see `tfr.keras.model.Scorer`."""
+        """Scores the real items of all lists; see `tfr.keras.model.Scorer`.
+
+        Where `_score_flattened` gives several outputs an item, all are scattered.
+        """
         # Features stay in float32 under any precision policy: float16 ends at 65,504.
         collect = layers.CompactItems if self._compact else layers.FlattenItems
         context, examples = collect(name="items", dtype="float32")(
@@ -50,7 +53,7 @@ class CompactScorer(tfr.keras.model.UnivariateScorer):
         )
         scores = self._score_flattened(context, examples)
         return layers.ScatterScores(
-            _PADDING_SCORE, self._compact, name="scores", dtype="float32"
+            PADDING_SCORE, self._compact, name="scores", dtype="float32"
         )((scores, mask))
 
 
@@ -58,7 +61,7 @@ class MLPScorer(CompactScorer):
     """A fully connected network: the SmoothI paper's, with its sizes by default.
 
     Input batch normalisation, then for each hidden layer a dense layer, ReLU, batch
-    normalisation and dropout, then one linear unit.
+    normalisation and dropout, then one linear unit, or one for each grade.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class MLPScorer(CompactScorer):
         dropout: float = 0.0,
         seed: int = 0,
         compact: bool = True,
+        num_grades: int | None = None,
     ):
         """Initialises the scorer.
 
@@ -80,6 +84,8 @@ class MLPScorer(CompactScorer):
             dropout: share of hidden units dropped in training, in [0, 1).
             seed: seed of the dropout.
             compact: see `CompactScorer`.
+            num_grades: if given, the output is not a score but the logits of a
+                distribution over so many grades, `[batch, list, grades]`.
 
         Raises:
             ValueError: if an argument is out of range.
@@ -88,6 +94,10 @@ class MLPScorer(CompactScorer):
         if any(size < 1 for size in hidden_sizes):
             raise ValueError(
                 f"`hidden_sizes` must be positive. Received: {list(hidden_sizes)}."
+            )
+        if num_grades is not None and num_grades < 2:
+            raise ValueError(
+                f"`num_grades` must be None or at least 2. Received: {num_grades}."
             )
         for name, value in (
             ("batch_norm_momentum", batch_norm_momentum),
@@ -100,6 +110,7 @@ class MLPScorer(CompactScorer):
         self._momentum = batch_norm_momentum
         self._dropout = dropout
         self._seed = seed
+        self._units = 1 if num_grades is None else num_grades
 
     def _score_flattened(
         self,
@@ -120,7 +131,7 @@ class MLPScorer(CompactScorer):
                     self._dropout, self._seed + i, name=f"dropout_{i}"
                 )(x)
         # Scores in float32 under any precision policy, as losses want them.
-        return tf.keras.layers.Dense(1, name="score", dtype="float32")(x)
+        return tf.keras.layers.Dense(self._units, name="score", dtype="float32")(x)
 
     def _normalized(self, x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
         if not self._batch_normalization:

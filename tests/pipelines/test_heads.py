@@ -1,0 +1,217 @@
+"""Training models that end in a distribution over grades."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import make_lists
+from tests.data.test_label_distributions import with_distributions
+from tests.pipelines.test_train import ROOT, SMALL, bad, train
+from tfr_ext import data, export, losses, models, pipeline
+
+MULTINOMIAL = "pointwise_kl_multinomial_loss"
+
+
+class CrossEntropy(tf.keras.losses.Loss):
+    """Stands in for a loss of distributions over grades where there is none."""
+
+    def __init__(
+        self, reduction="auto", name=None, grade_values=None, from_logits=True
+    ):
+        super().__init__(reduction, name)
+
+    def call(self, y_true, y_pred):
+        mask = y_true[..., 0] >= 0
+        labels = tf.where(mask[..., tf.newaxis], y_true, 0)
+        return tf.nn.softmax_cross_entropy_with_logits(labels, y_pred)
+
+
+def prepare():
+    losses._LOSSES.setdefault(MULTINOMIAL, CrossEntropy)
+
+
+@pytest.fixture
+def multinomial(monkeypatch):
+    monkeypatch.setattr(losses, "_LOSSES", dict(losses._LOSSES))
+    prepare()
+
+
+COMMAND = """
+from tests.pipelines import test_heads
+test_heads.prepare()
+from pipelines import command, train
+train.define_flags()
+command.run(train.train)
+"""
+
+
+def train_on_grades(*flags, check=True):
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *flags],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert not check or done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+def scores_of_export(directory):
+    """By query and document, as `run.trec` has them."""
+    lists = data.synthetic_lists(60, 12, shared_columns=True, seed=1)
+    scorer = export.load_scorer(str(directory / "export"))
+    scores = scorer.scores(lists, 16)
+    names = [(q, f"{q}-{i + 1}") for q in lists.query_ids for i in range(12)]
+    return dict(zip(names, scores))
+
+
+def assert_export_gives_the_run(directory):
+    served = scores_of_export(directory)
+    rows = [line.split() for line in (directory / "run.trec").read_text().splitlines()]
+    assert len(rows) == 12 * 12
+    for query, _, document, _, score, _ in rows:
+        expected = served[query, document]
+        np.testing.assert_allclose(float(score), expected, rtol=1e-4, atol=1e-6)
+        assert 0 <= expected <= 1
+
+
+def test_expected_grade_by_command(tmp_path):
+    done = train(*SMALL, f"--model_dir={tmp_path}", "--head=expected_grade")
+    assert "Exported" in done.stdout
+    assert_export_gives_the_run(tmp_path)
+    state = json.loads((tmp_path / "checkpoints" / "state.json").read_text())
+    assert state["history"]["loss"][-1] < state["history"]["loss"][0]
+
+
+def test_grades_by_command_and_its_metrics(tmp_path):
+    train_on_grades(*SMALL, f"--loss={MULTINOMIAL}", f"--model_dir={tmp_path}")
+    assert_export_gives_the_run(tmp_path)
+    state = json.loads((tmp_path / "checkpoints" / "state.json").read_text())
+    report = json.loads((tmp_path / "metrics.json").read_text())
+    # In training by the adapter, at the end by the scores: the same metric.
+    np.testing.assert_allclose(
+        state["history"]["val_ndcg_10"][state["best_epoch"] - 1],
+        report["valid"]["ndcg_10"],
+        rtol=1e-5,
+    )
+
+
+def make_pipeline(directory, lists, epochs, **hparams):
+    tf.keras.utils.set_random_seed(0)
+    values = hparams.pop("values", [0.0, 0.75, 1.0])
+    return pipeline.RankingPipeline(
+        models.model_builder(3, models.MLPScorer([4], num_grades=len(values))),
+        pipeline.ListsDatasetBuilder(lists, lists, 4, 0, num_grades=len(values)),
+        pipeline.RankingHparams(
+            model_dir=str(directory),
+            num_epochs=epochs,
+            steps_per_epoch=None,
+            validation_steps=None,
+            learning_rate=0.01,
+            loss=MULTINOMIAL,
+            optimizer="adam",
+            grade_values=values,
+            **hparams,
+        ),
+    )
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["one-hot", "distributions"])
+def test_a_resumed_run_equals_the_undisturbed_one(multinomial, tmp_path, given):
+    lists = make_lists([4, 3, 5, 2] * 3, labels=np.arange(42) % 3)
+    if given:
+        lists = with_distributions(lists)
+    whole = make_pipeline(tmp_path / "whole", lists, 4).train_and_validate()
+    make_pipeline(tmp_path / "parts", lists, 2).train_and_validate()
+    parts = make_pipeline(tmp_path / "parts", lists, 4).train_and_validate()
+    assert parts.history == whole.history and len(whole.history["loss"]) == 4
+    features, _ = data.padded_batch(lists, np.arange(4))
+    scores = whole.model.predict(features, verbose=0)
+    assert scores.shape == features["mask"].shape
+    np.testing.assert_array_equal(scores, parts.model.predict(features, verbose=0))
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--head=grades"], ["same shape", "(1, 2, 2)"]),
+        (["--grade_values=0,1"], ["--head=score"]),
+        (["--head=expected_grade", "--grade_values=0,x"], ["--grade_values", "'x'"]),
+        (["--head=expected_grade", "--grade_values=1,0"], ["`grade_values`", "above"]),
+        (["--head=grade"], ["head", "expected_grade"]),
+    ],
+    ids=lambda x: " ".join(x),
+)
+def test_flags_that_do_not_fit_are_told(tmp_path, flags, told):
+    message = bad(tmp_path, *SMALL, *flags)
+    for part in told:
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--label_sampling=run"], "--label_sampling=run"),
+        (["--loss_param=from_logits=False"], "from_logits=False"),
+        (["--loss_param=grade_values=[0,1]", "--grade_values=0,2"], "differ"),
+        (["--grade_values=0,0.5,1"], "integers from 0 to 2. There is a label"),
+        (["--nosynthetic_integer_labels"], "must be integers from 0 to"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_flags_that_do_not_fit_grades_are_told(tmp_path, flags, told):
+    done = train_on_grades(
+        *SMALL, f"--loss={MULTINOMIAL}", f"--model_dir={tmp_path}", *flags, check=False
+    )
+    assert done.returncode and "Traceback" not in done.stderr
+    assert told in done.stderr
+
+
+class MeanScore(tf.keras.metrics.Mean):
+    """A diagnostic: the mean of the real items' scores."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        return super().update_state(y_pred[y_true >= 0])
+
+
+class Diagnosed(losses.SmoothILoss):
+    """A loss with a metric of itself."""
+
+    def diagnostics(self):
+        return [MeanScore("mean_score")]
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_diagnostics_join_the_history(monkeypatch, tmp_path, wanted):
+    monkeypatch.setattr(
+        losses, "_LOSSES", {**losses._LOSSES, "smoothi_loss": Diagnosed}
+    )
+    lists = make_lists([4, 3, 5, 2])
+    hparams = pipeline.RankingHparams(
+        model_dir=str(tmp_path),
+        num_epochs=2,
+        steps_per_epoch=None,
+        validation_steps=None,
+        learning_rate=0.01,
+        loss="smoothi_loss",
+        optimizer="adam",
+        loss_diagnostics=wanted,
+    )
+    trained = pipeline.RankingPipeline(
+        models.model_builder(3, models.MLPScorer([4])),
+        pipeline.ListsDatasetBuilder(lists, lists, 4, 0),
+        hparams,
+    ).train_and_validate()
+    for name in ("mean_score", "val_mean_score"):
+        assert (name in trained.history) == wanted
+    assert losses.SmoothILoss().diagnostics() == []
+
+
+def test_the_flag_is_taken_by_losses_without_diagnostics(tmp_path):
+    train(*SMALL, "--num_epochs=1", f"--model_dir={tmp_path}", "--loss_diagnostics")
