@@ -40,6 +40,8 @@ _FEW_GRADES = 8
 _MOST_PENALTY = 40.0
 # Gains above this are alike. b**31 is less for any base b up to 9.
 _MAX_LOG_GAIN = 69.0
+# Where the graph does not know the list size, scans double so often: to 2**20 items.
+_MOST_DOUBLINGS = 20
 # Log of a probability that is 0 for any purpose, and finite.
 _LEAST_LOG_PROBABILITY = -1e30
 
@@ -505,22 +507,16 @@ class RankingKernel:
 def _scan(sums: tf.Tensor, places: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns log sum_{h < g} exp(sums_h - (x_h - x_g)), for places x that fall."""
 
-    def shifted(x: tf.Tensor, by: tf.Tensor, fill: float) -> tf.Tensor:
+    def shifted(x: tf.Tensor, by: masked.Size, fill: float) -> tf.Tensor:
         return tf.pad(x, [[0, 0], [by, 0]], constant_values=fill)[:, :size]
 
-    def step(by: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        distance = tf.maximum(shifted(places, by, 0) - places, 0)
-        return 2 * by, _log_add(total, shifted(total, by, _NOTHING) - distance)
-
     static = sums.shape[1]
-    if static is not None:
-        total = sums
-        for power in range(max(static - 1, 0).bit_length()):
-            _, total = step(2**power, total)
-    else:
-        _, total = tf.while_loop(
-            lambda by, _: by < size, step, (tf.constant(1), sums), maximum_iterations=31
-        )
+    powers = _MOST_DOUBLINGS if static is None else max(static - 1, 0).bit_length()
+    total = sums
+    for power in range(powers):
+        by = masked.minimum(2**power, size if static is None else static)
+        distance = tf.maximum(shifted(places, by, 0) - places, 0)
+        total = _log_add(total, shifted(total, by, _NOTHING) - distance)
     return shifted(total, 1, _NOTHING) - tf.maximum(shifted(places, 1, 0) - places, 0)
 
 

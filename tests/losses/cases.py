@@ -85,6 +85,16 @@ _PIRANK_INVALID = (
     ({"depth": 2, "merge_temperatures": [1.0, 2.0]}, "merge_temperatures"),
     ({"depth": 2, "merge_temperatures": [-1.0, 5.0]}, "merge_temperatures"),
 )
+_WASSRANK_INVALID = (
+    ({"regularization": 0.0}, "regularization"),
+    ({"num_iterations": 0}, "num_iterations"),
+    ({"num_iterations": 2.5}, "num_iterations"),
+    ({"variance_penalty": 0.0}, "variance_penalty"),
+    ({"relevance_gap": -1.0}, "relevance_gap"),
+    ({"gain_base": 1.0}, "gain_base"),
+    ({"score_scale": 0.0}, "score_scale"),
+    ({"score_scale": float("inf")}, "score_scale"),
+)
 _SMOOTH = {"straight_through": False, "temperature": 1.0}
 _TREE = {"depth": 2, "branching": [3, 2], "topn": 3}
 
@@ -115,4 +125,16 @@ CASES: list[LossCase] = [
     LossCase("pirank_arp_loss", {**_TREE, **_SMOOTH, "topn": None}, by_position=True),
     LossCase("neural_sort_cross_entropy_loss", invalid=_PIRANK_INVALID[:2]),
     LossCase("neural_sort_cross_entropy_loss", _SMOOTH),
+    LossCase("wass_rank_loss", invalid=_WASSRANK_INVALID, empty_is_zero=False),
+    LossCase(
+        "wass_rank_loss",
+        {"regularization": 5.0, "num_iterations": 3, "score_scale": 2.0},
+        empty_is_zero=False,
+    ),
+    # Too sharp for the fast path.
+    LossCase(
+        "wass_rank_loss",
+        {"regularization": 0.01, "relevance_gap": 0.0},
+        empty_is_zero=False,
+    ),
 ]
