@@ -1,0 +1,193 @@
+"""PiRank on long lists, whose ranks are computed by blocks, against dense NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import oracles_pirank
+from tests.losses.test_pirank import padded, random_lists, value_and_slopes
+from tfr_ext import losses, relaxations
+
+
+@pytest.mark.parametrize("topn", [10, 17, None])
+@pytest.mark.parametrize("ties", [False, True])
+def test_lists_of_up_to_200_items_equal_the_oracle(topn, ties):
+    lists = list(random_lists(5, (1, 40, 63, 130, 200), ties))
+    loss = losses.PiRankNDCGLoss(
+        topn=topn, temperature=30.0, straight_through=False, reduction="none"
+    )
+    labels, scores, places = padded(lists)
+    values, slopes = value_and_slopes(loss, labels, scores)
+    for b, (list_scores, list_labels) in enumerate(lists):
+
+        def relaxed(s, y=list_labels):
+            sort = oracles_pirank.dense_sort(30.0)
+            return oracles_pirank.dense_ndcg_loss(s, y, sort, topn)
+
+        np.testing.assert_allclose(
+            values[b, 0], relaxed(np.array(list_scores)), rtol=1e-9, atol=1e-12
+        )
+        items = range(0, len(list_scores), 9)
+        np.testing.assert_allclose(
+            slopes[b, places[b]][items],
+            oracles_pirank.gradient_at(relaxed, list_scores, items),
+            rtol=1e-7,
+            atol=1e-10,
+        )
+
+
+def expected_and_slopes(scores, mask, values, ranks, temperature, upstream):
+    """Values at ranks, and the slopes of their sum in the scores and the values."""
+    with tf.GradientTape() as tape:
+        tape.watch([scores, values])
+        ranked = relaxations.neural_sort_expectation(
+            scores, mask, values, ranks, temperature
+        )
+        total = tf.reduce_sum(ranked * upstream)
+    return ranked, *tape.gradient(total, [scores, values])
+
+
+@pytest.mark.parametrize("ranks", [65, 96, 200, 300])
+@pytest.mark.parametrize("shapes", ["static", "dynamic", "xla"])
+@pytest.mark.parametrize("width", [None, 2])
+def test_blocks_equal_the_dense_formula(ranks, shapes, width):
+    rng = np.random.default_rng(ranks)
+    size, temperature = 300, 40.0
+    scores = rng.normal(size=[2, size])
+    scores[0, 20:50] = scores[0, 20]
+    real = np.array([size, 77])
+    mask = np.arange(size) < real[:, np.newaxis]
+    inner = [] if width is None else [width]
+    values = rng.normal(size=[2, size, *inner])
+    upstream = rng.normal(size=[2, ranks, *inner])
+    function = expected_and_slopes
+    if shapes == "dynamic":
+        pair = tf.TensorSpec([None, None], tf.float64)
+        many = tf.TensorSpec([None] * values.ndim, tf.float64)
+        function = tf.function(
+            function,
+            input_signature=[
+                pair,
+                tf.TensorSpec([None, None], tf.bool),
+                many,
+                tf.TensorSpec([], tf.int32),
+                tf.TensorSpec([], tf.float64),
+                many,
+            ],
+        )
+    elif shapes == "xla":
+        function = tf.function(function, jit_compile=True)
+        function = function.get_concrete_function(
+            *(tf.TensorSpec(x.shape, x.dtype) for x in (scores, mask, values)),
+            ranks,
+            tf.TensorSpec([], tf.float64),
+            tf.TensorSpec(upstream.shape, tf.float64),
+        )
+    arguments = [tf.constant(x) for x in (scores, mask, values)]
+    if shapes != "xla":
+        arguments.append(ranks)
+    temperature_tensor = tf.constant(temperature, tf.float64)
+    found = function(*arguments, temperature_tensor, tf.constant(upstream))
+    ranked, score_slopes, value_slopes = (x.numpy() for x in found)
+    for b, n in enumerate(real):
+        kept = min(n, ranks)
+
+        def sort(s, kept=kept):
+            return oracles_pirank.dense_sort(temperature)(s, kept)
+
+        rows, own, weights = sort(scores[b, :n]), values[b, :n], upstream[b, :kept]
+        np.testing.assert_allclose(ranked[b, :kept], rows @ own, rtol=1e-8, atol=1e-10)
+        assert not ranked[b, kept:].any()
+        np.testing.assert_allclose(
+            value_slopes[b, :n], rows.T @ weights, rtol=1e-8, atol=1e-10
+        )
+        items = [0, 25, 49, n - 1]
+        slopes = oracles_pirank.gradient_at(
+            lambda s, own=own, weights=weights: ((sort(s) @ own) * weights).sum(),
+            scores[b, :n],
+            items,
+        )
+        np.testing.assert_allclose(
+            score_slopes[b, items], slopes, rtol=1e-7, atol=1e-10
+        )
+        assert not score_slopes[b, n:].any() and not value_slopes[b, n:].any()
+
+
+def test_5000_items_equal_the_dense_formula_at_a_few_ranks():
+    rng = np.random.default_rng(0)
+    size, ranks, temperature = 5000, [0, 31, 32, 64, 2500, 4999], 2000.0
+    scores, values = rng.normal(size=[2, size])
+    upstream = np.zeros(size)
+    upstream[ranks] = rng.normal(size=len(ranks))
+    for dtype, tolerance in ((tf.float64, 1e-8), (tf.float32, 2e-3)):
+        s, v, u = (tf.constant([x], dtype) for x in (scores, values, upstream))
+        mask = tf.ones([1, size], tf.bool)
+        ranked, slopes, _ = expected_and_slopes(s, mask, v, size, temperature, u)
+        dense = oracles_pirank.dense_neural_sort(scores, ranks, temperature) @ values
+        assert np.isfinite(ranked).all() and np.isfinite(slopes).all()
+        np.testing.assert_allclose(
+            ranked.numpy()[0, ranks], dense, rtol=tolerance, atol=tolerance
+        )
+
+        def relaxed(s):
+            rows = oracles_pirank.dense_neural_sort(s, ranks, temperature)
+            return rows @ values @ upstream[ranks]
+
+        items = [int(np.argmax(scores)), 17]
+        expected = oracles_pirank.gradient_at(relaxed, scores, items)
+        scale = np.abs(slopes).max()
+        np.testing.assert_allclose(
+            slopes.numpy()[0, items], expected, rtol=tolerance, atol=tolerance * scale
+        )
+
+
+LONG = {
+    "top 10": losses.PiRankNDCGLoss(topn=10, straight_through=False),
+    "ndcg": losses.PiRankNDCGLoss(topn=None, straight_through=False),
+    "arp": losses.PiRankARPLoss(straight_through=False),
+    "cross entropy": losses.NeuralSortCrossEntropyLoss(straight_through=False),
+    "tree": losses.PiRankNDCGLoss(topn=10, straight_through=False, depth=3),
+}
+all_long = pytest.mark.parametrize("loss", LONG.values(), ids=LONG)
+
+
+@all_long
+@pytest.mark.parametrize("kind", ["normal", "far", "equal"])
+def test_5000_items_are_finite(loss, kind):
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=[1, 5000])
+    scores = {
+        "normal": scores,
+        # 1e4 from one score to the next.
+        "far": np.argsort(scores) * 1e4,
+        "equal": np.full_like(scores, 3.0),
+    }[kind]
+    labels = rng.integers(0, 32, [1, 5000]).astype(np.float32)
+    value, slopes = value_and_slopes(loss, labels, np.float32(scores))
+    assert np.isfinite(value) and np.isfinite(slopes).all()
+    assert kind == "far" or slopes.any()
+    if kind == "equal" and not isinstance(loss, losses.NeuralSortCrossEntropyLoss):
+        # Every rank then has the average item.
+        if isinstance(loss, losses.PiRankARPLoss):
+            np.testing.assert_allclose(value, 5001 / 2, rtol=1e-4)
+        elif loss.get_config()["depth"] == 1:
+            gains = 2.0 ** labels[0].astype(float) - 1
+            ranks = loss.get_config()["topn"] or 5000
+            discounts = 1 / np.log2(np.arange(ranks) + 2)
+            ideal = np.sort(gains)[::-1][:ranks] @ discounts
+            expected = 1 - gains.mean() * discounts.sum() / ideal
+            np.testing.assert_allclose(value, expected, rtol=1e-4)
+
+
+@all_long
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_half_precision_equals_float32_of_the_same_scores(loss, dtype):
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 5, [1, 700]).astype(np.float32)
+    half = tf.cast(rng.normal(size=[1, 700]), dtype)
+    value, slopes = value_and_slopes(loss, labels, half)
+    expected, full = value_and_slopes(loss, labels, tf.cast(half, tf.float32))
+    np.testing.assert_allclose(np.float32(value), expected, rtol=1e-2)
+    slopes = np.float32(slopes)
+    assert np.isfinite(slopes).all()
+    np.testing.assert_allclose(slopes, full, rtol=2e-2, atol=2e-2 * np.abs(full).max())
