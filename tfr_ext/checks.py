@@ -16,6 +16,25 @@ def positive(argument: str, value: Any) -> float:
     return _number(argument, value, "a positive finite number", 0, math.inf)
 
 
+def not_negative(argument: str, value: Any) -> float:
+    """Returns `value` as a finite float of at least 0.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    below = -math.ulp(0.0)
+    return _number(argument, value, "a finite number >= 0", below, math.inf)
+
+
+def finite(argument: str, value: Any) -> float:
+    """Returns `value` as a finite float.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return _number(argument, value, "a finite number", -math.inf, math.inf)
+
+
 def between(argument: str, value: Any, low: float, high: float) -> float:
     """Returns `value` as a float strictly between bounds.
 
@@ -45,18 +64,32 @@ def cut_off(argument: str, value: Any) -> int | None:
     """
     if value is None:
         return None
+    try:
+        return at_least(argument, value, 1)
+    except ValueError as error:
+        raise ValueError(
+            f"`{argument}` must be None or an integer >= 1. Received: {value!r}."
+        ) from error
+
+
+def at_least(argument: str, value: Any, least: int) -> int:
+    """Returns `value` as an int of at least `least`.
+
+    Raises:
+        ValueError: if it is none.
+    """
     if (
         isinstance(value, bool)
         or not isinstance(value, numbers.Integral)
-        or int(value) < 1
+        or int(value) < least
     ):
         raise ValueError(
-            f"`{argument}` must be None or an integer >= 1. Received: {value!r}."
+            f"`{argument}` must be an integer >= {least}. Received: {value!r}."
         )
     return int(value)
 
 
-def choice(argument: str, value: Any, choices: list[str]) -> str:
+def choice(argument: str, value: Any, choices: list[Any]) -> Any:
     """Returns `value` if it is one of the choices.
 
     Raises:

@@ -19,19 +19,43 @@ from tfr_ext.losses.base import (
     MetricLoss,
     RankingLoss,
 )
+from tfr_ext.losses.kl import (
+    ListwiseKLGaussianLoss,
+    PointwiseKLBinomialLoss,
+    PointwiseKLMultinomialLoss,
+)
+from tfr_ext.losses.kl_pairwise import (
+    PairwiseKLBinomialLoss,
+    PairwiseKLGaussianLoss,
+)
 from tfr_ext.losses.smoothi import SmoothILoss
 
 __all__ = [
     "ItemwiseLoss",
+    "ListwiseKLGaussianLoss",
     "ListwiseLoss",
     "MetricLoss",
+    "PairwiseKLBinomialLoss",
+    "PairwiseKLGaussianLoss",
+    "PointwiseKLBinomialLoss",
+    "PointwiseKLMultinomialLoss",
     "RankingLoss",
     "SmoothILoss",
     "get",
     "keys",
 ]
 
-_LOSSES: dict[str, type[RankingLoss]] = {cls.KEY: cls for cls in (SmoothILoss,)}
+_LOSSES: dict[str, type[RankingLoss]] = {
+    cls.KEY: cls
+    for cls in (
+        SmoothILoss,
+        PointwiseKLBinomialLoss,
+        PointwiseKLMultinomialLoss,
+        PairwiseKLBinomialLoss,
+        PairwiseKLGaussianLoss,
+        ListwiseKLGaussianLoss,
+    )
+}
 
 
 def keys() -> list[str]:
