@@ -82,6 +82,15 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             weights: `[batch, list]` weights, 0 at padding.
         """
 
+    def _unweighted(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
+        """Returns the factors where there are no weights; None if they are all 1.
+
+        Args:
+            mask: True at real items, `[batch, list]`.
+            dtype: type of the factors.
+        """
+        return None
+
     def __call__(
         self,
         y_true: TensorLike,
@@ -105,8 +114,11 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         labels, scores = inputs.dense(y_true, y_pred, self._ragged, self.RANK)
         items = inputs.item_labels(labels)
         mask = inputs.real_items(items)
-        weights = inputs.item_weights(sample_weight, items, self._ragged)
-        factors = self._normalized_weights(tf.where(mask, items, 0), mask, weights)
+        if sample_weight is None:
+            factors = self._unweighted(mask, scores.dtype)
+        else:
+            weights = inputs.item_weights(sample_weight, items, self._ragged)
+            factors = self._normalized_weights(tf.where(mask, items, 0), mask, weights)
         return super().__call__(labels, scores, factors)
 
     def call(self, y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
@@ -188,6 +200,10 @@ class ItemwiseLoss(RankingLoss):
     `compute` returns `[batch, list]`; a pairwise loss sums the pairs of an item. The
     mean reductions are means over lists of the mean over a list's real items.
     """
+
+    def _unweighted(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
+        weights = tf.cast(mask, dtype)
+        return self._normalized_weights(weights, mask, weights)
 
     def _normalized_weights(
         self, labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor
