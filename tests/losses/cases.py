@@ -161,7 +161,16 @@ _PAIRWISE_INVALID = (
 )
 _GRADES_INVALID = tuple(
     ({"grade_values": wrong}, "grade_values")
-    for wrong in ([], [1.0], [0.0, 0.0], [1.0, 0.0], [0, float("inf")], "01", 3)
+    for wrong in (
+        [],
+        [1.0],
+        [0.0, 0.0],
+        [1.0, 0.0],
+        [0, float("inf")],
+        [None, 1],
+        "01",
+        3,
+    )
 )
 
 

@@ -394,14 +394,13 @@ def _grade_values(values: Sequence[float] | None) -> list[float] | None:
     """
     if values is None:
         return None
-    if (
-        not isinstance(values, Sequence)
-        or isinstance(values, str)
-        or len(values) < 2
-        or not all(a < b for a, b in zip(values, values[1:]))
-    ):
-        raise ValueError(
-            "`grade_values` must be None or at least two finite numbers, each above "
-            f"the one before. Received: {values!r}."
-        )
-    return [checks.finite("grade_values", value) for value in values]
+    message = (
+        "`grade_values` must be None or a list of at least two finite numbers, each "
+        f"above the one before. Received: {values!r}."
+    )
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise ValueError(message)
+    numbers = [checks.finite("grade_values", value) for value in values]
+    if len(numbers) < 2 or any(a >= b for a, b in zip(numbers, numbers[1:])):
+        raise ValueError(message)
+    return numbers
