@@ -144,6 +144,27 @@ def test_a_tree_with_one_busy_height_is_neural_sort(topn):
         np.testing.assert_allclose(rows, flat, rtol=1e-9, atol=1e-12)
 
 
+def test_a_node_counts_what_it_is_handed_and_not_its_leaves():
+    """Here one of 4 leaves and an empty sibling: it gets 3 values, and may keep 4."""
+    (scores, labels), *_ = random_lists(8, [12])
+    loss = losses.PiRankNDCGLoss(
+        topn=3,
+        temperature=2.0,
+        straight_through=False,
+        depth=3,
+        branching=[4, 2, 2],
+        merge_topn=[3, 4, 3],
+        reduction="none",
+    )
+    relaxed = functools.partial(
+        oracles_pirank.pirank_loss,
+        name="ndcg",
+        sort=tree([4, 2, 2], [2.0] * 3, [3, 4, 3]),
+        topn=3,
+    )
+    assert_equals_oracle(loss, relaxed, [(scores, labels)])
+
+
 @pytest.mark.parametrize("size", [13, 30])
 def test_the_root_takes_what_the_branching_leaves_over(size):
     (scores, labels), *_ = random_lists(6, [size])
