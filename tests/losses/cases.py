@@ -250,3 +250,6 @@ CASES: list[LossCase] = [
     ),
     *_KL_CASES,
 ]
+
+# The first case of each loss.
+ONE_EACH: list[LossCase] = list({case.key: case for case in reversed(CASES)}.values())

@@ -1,0 +1,150 @@
+"""What every loss promises of its inputs: one case of each, `base` does the rest."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_ranking as tfr
+
+from tests.losses import cases
+from tests.losses.test_contract import LABELS, SCORES, batch, value_and_gradient
+from tfr_ext import losses
+
+pytestmark = pytest.mark.parametrize("case", cases.ONE_EACH, ids=str)
+
+
+def test_ragged_input_needs_ragged_true(case):
+    labels, scores = (tf.RaggedTensor.from_tensor(x, [5, 5, 3]) for x in batch())
+    with pytest.raises(ValueError, match="ragged=True"):
+        case.build()(labels, scores)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.uint8, tf.float64])
+def test_labels_of_any_number_type(case, dtype):
+    labels, scores = tf.constant(LABELS), tf.constant(SCORES)
+    expected = case.build()(labels, scores)
+    actual = case.build()(tf.cast(labels, dtype), scores)
+    np.testing.assert_array_equal(actual.numpy(), expected.numpy())
+
+
+WEIGHTS = np.float32(
+    [[0.5, 1.0, 2.0, 0.0, 1.0], [3.0, 1.5, 0.0, 1.0, 0.25], [2.0, 1.0, 0.5, 9.0, 9.0]]
+)
+
+
+def test_item_weights_are_normalised_as_tfr_does(case):
+    labels, scores = batch()
+    loss = case.build(reduction="none")
+    plain = loss(labels, scores).numpy()
+    weighted = loss(labels, scores, WEIGHTS).numpy()
+    if isinstance(loss, losses.ListwiseLoss):
+        peer = tfr.keras.losses.SoftmaxLoss()._loss
+    else:
+        peer = tfr.keras.losses.MeanSquaredLoss()._loss
+    factors = peer.normalize_weights(labels, tf.constant(WEIGHTS)).numpy()
+    np.testing.assert_allclose(weighted, plain * factors, rtol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["scalar", "[batch]", "[batch, 1]", "[batch, list]"])
+def test_list_weights_in_every_form(case, form):
+    labels, scores = batch()
+    loss = case.build(reduction="none")
+    plain = loss(labels, scores).numpy()
+    per_list = np.float32([2.0, 0.5, 3.0])
+    weights, expected = {
+        "scalar": (2.0, plain * 2.0),
+        "[batch]": (per_list, plain * per_list[:, np.newaxis]),
+        "[batch, 1]": (per_list[:, np.newaxis], plain * per_list[:, np.newaxis]),
+        "[batch, list]": (
+            np.repeat(per_list[:, np.newaxis], 5, axis=1),
+            plain * per_list[:, np.newaxis],
+        ),
+    }[form]
+    np.testing.assert_allclose(loss(labels, scores, weights), expected, rtol=1e-6)
+
+
+def test_a_weight_vector_is_per_list_even_if_batch_equals_list(case):
+    labels, scores = (x[:2, :2] for x in batch())
+    loss = case.build(reduction="none")
+    per_list = np.float32([2.0, 5.0])
+    np.testing.assert_allclose(
+        loss(labels, scores, per_list),
+        loss(labels, scores).numpy() * per_list[:, np.newaxis],
+        rtol=1e-6,
+    )
+
+
+def test_ragged_weights(case):
+    labels, scores = batch()
+    lengths = [5, 5, 3]
+    ragged = [
+        tf.RaggedTensor.from_tensor(x, lengths) for x in (labels, scores, WEIGHTS)
+    ]
+    np.testing.assert_allclose(
+        case.build(ragged=True)(*ragged),
+        case.build()(labels, scores, WEIGHTS),
+        rtol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred"),
+    [([2, 3], [2, 4]), ([2, 3], [2, 3, 1]), ([3], [3]), ([2, 3], [1, 3])],
+)
+def test_wrong_shapes_are_told(case, y_true, y_pred):
+    with pytest.raises(ValueError) as error:
+        case.build()(tf.zeros(y_true), tf.zeros(y_pred))
+    for shape in (y_true, y_pred):
+        sizes = ", ".join(map(str, shape))  # and perhaps one of grades
+        assert re.search(rf"\({sizes}(, \d+)?,?\)", str(error.value))
+
+
+def test_ragged_rows_of_different_lengths_are_told(case):
+    loss = case.build(ragged=True)
+    labels = tf.ragged.constant([[1.0, 0.0], [0.0, 1.0, 0.0]])
+    scores = tf.ragged.constant([[0.6, 0.8, 0.1], [0.5, 0.8]])
+    with pytest.raises(ValueError, match="same lengths.*2 3.*3 2"):
+        loss(labels, scores)
+    with pytest.raises(ValueError, match="sample_weight.*same lengths"):
+        loss(labels, labels, scores)
+    spec = tf.RaggedTensorSpec([None, None])
+    graph = tf.function(loss, input_signature=[spec] * 2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="same lengths"):
+        graph(labels, scores)
+
+
+def test_weights_in_a_graph_without_static_shapes_are_not_broadcast(case):
+    loss = tf.function(case.build(), input_signature=[tf.TensorSpec([None, None])] * 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="as many rows"):
+        loss(tf.ones([2, 3]), tf.ones([2, 3]), tf.ones([1, 3]))
+
+
+def test_wrong_shapes_in_a_graph_without_static_shapes_are_refused(case):
+    loss = tf.function(case.build(), input_signature=[tf.TensorSpec([None, None])] * 2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="same shape"):
+        loss(tf.zeros([2, 1]), tf.zeros([2, 3]))
+
+
+@pytest.mark.parametrize("shape", [[4], [2], [3, 4], [1, 5], [3, 5, 1]])
+def test_wrong_weight_shapes_are_told(case, shape):
+    labels, scores = batch()
+    with pytest.raises(ValueError, match="sample_weight.*Received"):
+        case.build()(labels, scores, tf.ones(shape))
+
+
+def test_xla_without_static_shapes_equals_eager(case):
+    labels, scores = batch()
+    loss = case.build()
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None])] * 2, jit_compile=True)
+    def step(labels, scores):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            value = loss(labels, scores)
+        return value, tape.gradient(value, scores)
+
+    value, slopes = value_and_gradient(loss, labels, scores)
+    graph_value, graph_slopes = step(labels, scores)
+    np.testing.assert_allclose(graph_value, value, rtol=1e-5)
+    np.testing.assert_allclose(graph_slopes, slopes, rtol=1e-4, atol=1e-6)
