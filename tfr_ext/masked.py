@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import tensorflow as tf
 
@@ -69,13 +69,27 @@ def shifted_scores(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(mask, scores - lowest, 0)
 
 
-def top_values(x: tf.Tensor, count: Size) -> tf.Tensor:
-    """Returns the `count` greatest values of each list, greatest first."""
+class Top(NamedTuple):
+    """The greatest of each list, greatest first, `[batch, count]`.
+
+    Attributes:
+        values: the values.
+        indices: their positions; of equal values the lower comes first.
+    """
+
+    values: tf.Tensor
+    indices: tf.Tensor
+
+
+def top(x: tf.Tensor, count: Size) -> Top:
+    """Returns the `count` greatest values of each list."""
     size = x.shape[1]
     if isinstance(count, int) and size is not None and size <= 8 * count:
         # Sorting it all is faster than TensorFlow's search for the best of a few.
-        return tf.math.top_k(x, k=size).values[:, :count]
-    return tf.math.top_k(x, k=count).values
+        whole = tf.math.top_k(x, k=size)
+        return Top(whole.values[:, :count], whole.indices[:, :count])
+    few = tf.math.top_k(x, k=count)
+    return Top(few.values, few.indices)
 
 
 def at_least_one_item(*tensors: tf.Tensor) -> list[tf.Tensor]:

@@ -144,7 +144,7 @@ class NDCG(_Graded):
     ) -> tf.Tensor:
         discounts = 1.0 / tf.math.log1p(masked.ranks(ranked))
         gains = ranked if self.expected == "gain" else self._gain(ranked, labels)
-        ideal = masked.top_values(labels, masked.list_size(ranked))
+        ideal = masked.top(labels, masked.list_size(ranked)).values
         return tf.math.divide_no_nan(
             tf.reduce_sum(gains * discounts, axis=1),
             tf.reduce_sum(self._gain(ideal, labels) * discounts, axis=1),

@@ -27,13 +27,13 @@ def ranking(
         >>> ranking(tf.constant([[1., 3., 3.]]), tf.constant([[True] * 3])).numpy()
         array([[1, 2, 0]], dtype=int32)
     """
-    if num_ranks is None:
-        num_ranks = masked.list_size(scores)
     # A NaN has no place in an order, but it is no padding either.
     keys = tf.where(tf.math.is_nan(scores), scores.dtype.min, scores)
     keys = tf.where(mask, keys, -float("inf"))
-    # Of equal keys, top_k takes the lower index first.
-    return tf.math.top_k(keys, k=num_ranks).indices
+    if num_ranks is None:
+        num_ranks = masked.list_size(scores)
+    # Of equal keys, the lower index comes first.
+    return masked.top(keys, num_ranks).indices
 
 
 def exact_sort(
