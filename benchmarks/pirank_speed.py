@@ -77,8 +77,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.peak:
         name, depth, batch, size = arguments.peak
-        peak = timing.added_peak(make(name, int(depth)), (int(batch), int(size)))
-        print(f"{peak:.0f}")
+        shape = int(batch), int(size)
+        print(f"{timing.added_peak(make(name, int(depth)), shape):.0f}")
         return
     print(
         f"{'(batch, list)':<14}{'depth':>6}  {'peer':<18}{'ours ms':>9}{'peer ms':>9}"

@@ -15,19 +15,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
-import time
-from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-import tensorflow_ranking as tfr  # noqa: E402
+import timing  # noqa: E402
 
 from tfr_ext import losses  # noqa: E402
 
-Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+import tensorflow as tf  # noqa: E402  isort: skip
+import tensorflow_ranking as tfr  # noqa: E402  isort: skip
 
 # (batch, list), cut-off, peer, and the ratio that must not be exceeded.
 QUESTIONS = [
@@ -42,7 +38,7 @@ QUESTIONS = [
 ]
 
 
-def unrolled(topn: int | None, delta: float = 0.1) -> Loss:
+def unrolled(topn: int | None, delta: float = 0.1) -> timing.Loss:
     """Returns SmoothI-NDCG as its authors' code computes it, for full lists."""
 
     def loss(labels: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
@@ -63,53 +59,17 @@ def unrolled(topn: int | None, delta: float = 0.1) -> Loss:
     return loss
 
 
-def step(loss: Loss) -> Callable:
-    """Returns the forward and backward pass of a loss as a graph."""
-
-    @tf.function
-    def both(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(labels, scores)
-        return value, tape.gradient(value, scores)
-
-    return both
-
-
-def seconds(call: Callable[[], tuple[tf.Tensor, tf.Tensor]]) -> float:
-    """Times one call, up to its gradient being there."""
-    start = time.perf_counter()
-    call()[1].numpy()
-    return time.perf_counter() - start
-
-
-def measure(shape: tuple[int, int], topn: int | None, peer: str, runs: int) -> tuple:
-    """Returns median milliseconds of ours and the peer, and the median ratio."""
-    rng = np.random.default_rng(0)
-    labels = tf.constant(rng.integers(0, 3, shape), tf.float32)
-    scores = tf.constant(rng.normal(size=shape), tf.float32)
-    ours = step(losses.SmoothILoss(topn=topn))
-    makers = {
-        "approx_ndcg": lambda: tfr.keras.losses.ApproxNDCGLoss(),
-        "unrolled": lambda: unrolled(topn),
-    }
-    theirs = step(makers[peer]())
-    for _ in range(3):
-        value, slopes = ours(labels, scores)
-        peer_value, peer_slopes = theirs(labels, scores)
-    if peer == "unrolled":  # the same loss: no ratio of different things
-        np.testing.assert_allclose(value, peer_value, rtol=1e-4)
-        np.testing.assert_allclose(slopes, peer_slopes, atol=1e-5)
-    pairs = [
-        (
-            seconds(lambda: ours(labels, scores)),
-            seconds(lambda: theirs(labels, scores)),
-        )
-        for _ in range(runs)
-    ]
-    own, other = ([1e3 * pair[i] for pair in pairs] for i in range(2))
-    ratio = statistics.median(a / b for a, b in pairs)
-    return statistics.median(own), statistics.median(other), ratio
+def measure(
+    shape: tuple[int, int], topn: int | None, peer: str, runs: int
+) -> timing.Pair:
+    """Times SmoothI and a peer."""
+    ours = timing.step(losses.SmoothILoss(topn=topn))
+    if peer == "approx_ndcg":
+        theirs = timing.step(tfr.keras.losses.ApproxNDCGLoss())
+    else:
+        theirs = timing.step(unrolled(topn))
+        timing.same(ours, theirs, shape, num_grades=3)  # no ratio of different things
+    return timing.in_turn(ours, theirs, shape, runs, num_grades=3)
 
 
 def main() -> None:
@@ -122,10 +82,10 @@ def main() -> None:
         f"{'ours ms':>9}{'peer ms':>9}{'ratio':>8}{'at most':>9}"
     )
     for shape, topn, peer, bound in QUESTIONS:
-        own, other, ratio = measure(shape, topn, peer, runs)
+        result = measure(shape, topn, peer, runs)
         print(
-            f"{shape!s:<14}{topn or 'none':>8}  {peer:<12}{own:>9.2f}{other:>9.2f}"
-            f"{ratio:>8.2f}{bound if bound else '':>9}"
+            f"{shape!s:<14}{topn or 'none':>8}  {peer:<12}{result.ours:>9.2f}"
+            f"{result.peer:>9.2f}{result.ratio:>8.2f}{bound if bound else '':>9}"
         )
 
 

@@ -50,9 +50,7 @@ def dense(num_iterations: int = 20, regularization: float = 0.1) -> timing.Loss:
             num_iterations,
         )
         prediction = tf.exp(log_prediction)
-        value = tf.reduce_sum(
-            tf.exp(log_target) * log_v + prediction * log_u, axis=1
-        )
+        value = tf.reduce_sum(tf.exp(log_target) * log_v + prediction * log_u, axis=1)
 
         def gradient(upstream: tf.Tensor) -> tuple:
             slopes = prediction * log_u

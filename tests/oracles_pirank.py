@@ -155,6 +155,11 @@ def _cross_entropy(log_rows, labels):
 
 def dense_neural_sort(scores, ranks, temperature):
     """Eq. 12 at some ranks, `[rank, item]`."""
+    return np.exp(dense_neural_sort_log(scores, ranks, temperature))
+
+
+def dense_neural_sort_log(scores, ranks, temperature):
+    """The logarithm of Eq. 12 at some ranks, `[rank, item]`."""
     scores, size = np.asarray(scores), len(scores)
     sums = np.zeros_like(scores)
     for first in range(0, size, 500):
@@ -162,8 +167,8 @@ def dense_neural_sort(scores, ranks, temperature):
         sums += (gaps * np.sign(gaps.real)).sum(axis=1)
     factors = (size - 1 - 2 * np.asarray(ranks))[:, np.newaxis]
     logits = (factors * scores - sums) / temperature
-    rows = np.exp(logits - logits.real.max(axis=1, keepdims=True))
-    return rows / rows.sum(axis=1, keepdims=True)
+    logits -= logits.real.max(axis=1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
 
 def dense_sort(temperature):
@@ -182,6 +187,14 @@ def dense_ndcg_loss(scores, labels, sort, topn=None):
     discounts = 1 / np.log2(np.arange(ranks) + 2)
     ideal = np.sort(gains)[::-1][:ranks] @ discounts
     return 1 - sort(scores, ranks) @ gains @ discounts / ideal
+
+
+def dense_cross_entropy(scores, labels, temperature):
+    """`cross_entropy` in NumPy."""
+    labels = np.asarray(labels)
+    rows = dense_neural_sort_log(scores, np.arange(len(labels)), temperature)
+    targets = np.sort(labels)[::-1, np.newaxis] == labels
+    return -(targets / targets.sum(axis=1, keepdims=True) * rows).sum() / len(labels)
 
 
 def gradient_at(function, scores, items):

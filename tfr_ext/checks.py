@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 from typing import Any
 
 
@@ -23,8 +22,17 @@ def not_negative(argument: str, value: Any) -> float:
     Raises:
         ValueError: if it is none.
     """
-    expected = "a finite number >= 0"
-    return _number(argument, value, expected, -sys.float_info.min, math.inf)
+    below = -math.ulp(0.0)
+    return _number(argument, value, "a finite number >= 0", below, math.inf)
+
+
+def finite(argument: str, value: Any) -> float:
+    """Returns `value` as a finite float.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return _number(argument, value, "a finite number", -math.inf, math.inf)
 
 
 def between(argument: str, value: Any, low: float, high: float) -> float:
@@ -94,7 +102,7 @@ def sequence(argument: str, value: Any, length: int) -> list[Any]:
     return list(value)
 
 
-def choice(argument: str, value: Any, choices: list[str]) -> str:
+def choice(argument: str, value: Any, choices: list[Any]) -> Any:
     """Returns `value` if it is one of the choices.
 
     Raises:

@@ -1,7 +1,9 @@
 """Labels, scores and weights as TensorFlow Ranking's users pass them, made uniform.
 
 Losses and metrics take the same inputs; this is where they are checked and turned
-into dense `[batch, list]` tensors of one floating type.
+into dense `[batch, list]` tensors of one floating type. Losses of distributions over
+grades take `[batch, list, grades]`; there the first entry of an item's labels is its
+item label: negative at padding.
 """
 
 from __future__ import annotations
@@ -16,14 +18,17 @@ TensorLike = Union[tf.Tensor, tf.RaggedTensor, Any]
 # The label of padding, as TensorFlow Ranking writes it.
 PADDING_LABEL = -1.0
 
-_SHAPES = "`y_true` and `y_pred` must have the same shape [batch, list]."
+_SHAPES = {
+    2: "`y_true` and `y_pred` must have the same shape [batch, list].",
+    3: "`y_true` and `y_pred` must have the same shape [batch, list, grades].",
+}
 _ROW_LENGTHS = "The rows of `y_true` and `y_pred` must have the same lengths."
 _RAGGED_WEIGHTS = "The rows of `sample_weight` and `y_true` must have the same lengths."
 _WEIGHTS = "`sample_weight` must have as many rows as `y_true`."
 
 
 def dense(
-    y_true: TensorLike, y_pred: TensorLike, ragged: bool
+    y_true: TensorLike, y_pred: TensorLike, ragged: bool, rank: int = 2
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Checks labels and scores and returns them dense, in one floating type.
 
@@ -31,6 +36,7 @@ def dense(
         y_true: labels of any number type, `[batch, list]`, negative at padding.
         y_pred: scores of any floating type, `[batch, list]`.
         ragged: whether they may be ragged tensors.
+        rank: 2, or 3 for labels and scores `[batch, list, grades]`.
 
     Returns:
         Labels (-1 where a ragged tensor had no item) and scores: float64 if the
@@ -44,19 +50,29 @@ def dense(
     labels = tf.convert_to_tensor(y_true)
     scores = tf.convert_to_tensor(y_pred)
     if (
-        labels.shape.rank not in (None, 2)
-        or scores.shape.rank not in (None, 2)
+        labels.shape.rank not in (None, rank)
+        or scores.shape.rank not in (None, rank)
         or not labels.shape.is_compatible_with(scores.shape)
     ):
         raise ValueError(
-            f"{_SHAPES} Received: y_true {labels.shape}, y_pred {scores.shape}."
+            f"{_SHAPES[rank]} Received: y_true {labels.shape}, y_pred {scores.shape}."
         )
     if not scores.dtype.is_floating or scores.dtype.size < 4:
         scores = tf.cast(scores, tf.float32)
     labels = tf.cast(labels, scores.dtype)
     if not (labels.shape.is_fully_defined() and scores.shape.is_fully_defined()):
-        labels, scores = _check_shapes_at_run_time(labels, scores)
+        labels, scores = _check_shapes_at_run_time(labels, scores, rank)
     return labels, scores
+
+
+def item_labels(labels: tf.Tensor) -> tf.Tensor:
+    """Returns one label an item, `[batch, list]`, which tells padding."""
+    return labels if labels.shape.rank == 2 else labels[..., 0]
+
+
+def where_real(mask: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    """Returns labels or scores `x` with 0 where `mask` `[batch, list]` is False."""
+    return tf.where(mask if x.shape.rank == 2 else mask[..., tf.newaxis], x, 0)
 
 
 def real_items(labels: tf.Tensor) -> tf.Tensor:
@@ -151,6 +167,12 @@ def _ragged_to_dense(
         )
     if not allowed:
         raise ValueError("Received ragged tensors. Build this with `ragged=True`.")
+    if y_true.ragged_rank != 1 or y_pred.ragged_rank != 1:
+        raise ValueError(
+            "Only the lists may be ragged, not the grades of an item: build "
+            "`y_true` and `y_pred` with `ragged_rank=1`. "
+            f"Received: y_true {_describe(y_true)}, y_pred {_describe(y_pred)}."
+        )
     if y_true.dtype.is_unsigned:
         y_true = tf.cast(y_true, tf.int64)
     with _same(y_true.row_lengths(), y_pred.row_lengths(), _ROW_LENGTHS):
@@ -164,12 +186,12 @@ def _describe(y: TensorLike) -> str:
 
 
 def _check_shapes_at_run_time(
-    labels: tf.Tensor, scores: tf.Tensor
+    labels: tf.Tensor, scores: tf.Tensor, rank: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Checks shapes that only the running graph knows; they would broadcast else."""
-    with _same(tf.shape(labels), tf.shape(scores), _SHAPES):
+    with _same(tf.shape(labels), tf.shape(scores), _SHAPES[rank]):
         labels = tf.identity(labels)
-    known = labels.shape.merge_with(scores.shape).with_rank(2)
+    known = labels.shape.merge_with(scores.shape).with_rank(rank)
     return tf.ensure_shape(labels, known), tf.ensure_shape(scores, known)
 
 

@@ -16,6 +16,12 @@ def list_size(x: tf.Tensor) -> Size:
     return tf.shape(x)[1] if static is None else static
 
 
+def batch_size(x: tf.Tensor) -> Size:
+    """Returns the size of dimension 0 of `x`: an int if static, else a tensor."""
+    static = x.shape[0]
+    return tf.shape(x)[0] if static is None else static
+
+
 def num_ranks(x: tf.Tensor, topn: int | None) -> Size:
     """Returns how many ranks of the lists in `x` a cut-off at `topn` can reach."""
     size = list_size(x)

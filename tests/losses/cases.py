@@ -6,6 +6,7 @@ A new loss joins by adding its cases here: nothing else in the contract tests na
 import dataclasses
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfr_ext import losses
@@ -21,6 +22,8 @@ class LossCase:
         by_position: the order of the items matters, as it does to a merge tree.
         empty_is_zero: a list without anything relevant contributes 0.
         invalid: arguments that must be refused, each with the name that is told.
+        lifted: a form of the loss that takes labels and scores `[batch, list]`, if it
+            takes distributions itself.
     """
 
     key: str
@@ -28,9 +31,11 @@ class LossCase:
     empty_is_zero: bool = True
     by_position: bool = False
     invalid: tuple[tuple[dict[str, Any], str], ...] = ()
+    lifted: Any = None
 
     def build(self, **kwargs: Any) -> tf.keras.losses.Loss:
-        return losses.get(self.key, **{**self.kwargs, **kwargs})
+        loss = losses.get(self.key, **{**self.kwargs, **kwargs})
+        return self.lifted.from_config(loss.get_config()) if self.lifted else loss
 
     def __str__(self) -> str:
         arguments = ",".join(
@@ -38,6 +43,38 @@ class LossCase:
             for k, v in self.kwargs.items()
         )
         return f"{self.key}({arguments})"
+
+
+def distributions(label: tf.Tensor) -> tf.Tensor:
+    """Binomial distributions over 3 grades; the label 3 has all mass on the highest."""
+    label = label if label.dtype.is_floating else tf.cast(label, tf.float32)
+    p = label / 3
+    grades = tf.stack([(1 - p) ** 2, 2 * p * (1 - p), p**2], axis=-1)
+    padding = tf.constant([-1.0, np.nan, np.nan], label.dtype)
+    return tf.where((label < 0)[..., tf.newaxis], padding, grades)
+
+
+def grade_scores(score: tf.Tensor) -> tf.Tensor:
+    """Scores of 3 grades: multiples of the score that rounding leaves exact."""
+    return score[..., tf.newaxis] * tf.constant([-0.25, 0.5, 1.0], score.dtype)
+
+
+def on_dense_or_ragged(function: Any, x: Any) -> Any:
+    if isinstance(x, tf.RaggedTensor):
+        return tf.ragged.map_flat_values(function, x)
+    return function(tf.convert_to_tensor(x))
+
+
+@tf.keras.utils.register_keras_serializable("tests")
+class MultinomialOfScores(losses.PointwiseKLMultinomialLoss):
+    """Gives an item's one label and score three grades each."""
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        return super().__call__(
+            on_dense_or_ragged(distributions, y_true),
+            on_dense_or_ragged(grade_scores, y_pred),
+            sample_weight,
+        )
 
 
 _SMOOTHI_INVALID = (
@@ -97,6 +134,80 @@ _WASSRANK_INVALID = (
 )
 _SMOOTH = {"straight_through": False, "temperature": 1.0}
 _TREE = {"depth": 2, "branching": [3, 2], "topn": 3}
+_COMMON_INVALID = (({"from_logits": 1}, "from_logits"), ({"ragged": 1}, "ragged"))
+_CLASS_INVALID = (
+    ({"relevance_threshold": 0.0}, "relevance_threshold"),
+    ({"relevance_threshold": None}, "relevance_threshold"),
+    ({"class_balance": "epoch"}, "class_balance"),
+    ({"class_balance": True}, "class_balance"),
+    *_COMMON_INVALID,
+)
+_TRIALS_INVALID = tuple(
+    ({"num_trials": wrong}, "num_trials") for wrong in (0, -3, 2.5, "2", True, None)
+)
+_SIGMA_INVALID = tuple(
+    ({"sigma": wrong}, "sigma") for wrong in (0.0, -1.0, float("inf"), "wide", None)
+)
+_MAX_LABEL_INVALID = tuple(
+    ({"max_label": wrong}, "max_label") for wrong in (0.0, -1.0, float("inf"), None)
+)
+_PAIRWISE_INVALID = (
+    ({"margin": -0.1}, "margin"),
+    ({"margin": float("inf")}, "margin"),
+    ({"margin": float("nan")}, "margin"),
+    ({"margin": "wide"}, "margin"),
+    ({"symmetric": 1}, "symmetric"),
+    *_COMMON_INVALID,
+)
+_GRADES_INVALID = tuple(
+    ({"grade_values": wrong}, "grade_values")
+    for wrong in (
+        [],
+        [1.0],
+        [0.0, 0.0],
+        [1.0, 0.0],
+        [0, float("inf")],
+        [None, 1],
+        "01",
+        3,
+    )
+)
+
+
+def _kl(key: str, invalid: Any = (), lifted: Any = None, **kwargs: Any) -> LossCase:
+    pairwise = key.startswith("pairwise")
+    return LossCase(key, kwargs, empty_is_zero=pairwise, invalid=invalid, lifted=lifted)
+
+
+_BINOMIAL, _GAUSSIAN = "pairwise_kl_binomial_loss", "pairwise_kl_gaussian_loss"
+_POINTWISE, _LISTWISE = "pointwise_kl_binomial_loss", "listwise_kl_gaussian_loss"
+_MULTINOMIAL = "pointwise_kl_multinomial_loss"
+
+_KL_CASES = [
+    _kl(_POINTWISE, _TRIALS_INVALID + _MAX_LABEL_INVALID + _CLASS_INVALID),
+    _kl(_POINTWISE, max_label=3.0, class_balance="list", num_trials=1),
+    _kl(_POINTWISE, class_balance=None, from_logits=False),
+    _kl(_MULTINOMIAL, _GRADES_INVALID + _CLASS_INVALID, MultinomialOfScores),
+    _kl(
+        _MULTINOMIAL,
+        (),
+        MultinomialOfScores,
+        grade_values=[0.0, 0.75, 1.0],
+        relevance_threshold=0.5,
+        class_balance="list",
+    ),
+    _kl(_MULTINOMIAL, (), MultinomialOfScores, class_balance=None, from_logits=False),
+    _kl(_BINOMIAL, _TRIALS_INVALID + _PAIRWISE_INVALID),
+    _kl(_BINOMIAL, num_trials=3, margin=0.5, symmetric=True),
+    _kl(_BINOMIAL, margin=0.0, num_trials=100),
+    _kl(_BINOMIAL, from_logits=False, margin=2.0),
+    _kl(_GAUSSIAN, _SIGMA_INVALID + _PAIRWISE_INVALID),
+    _kl(_GAUSSIAN, sigma=0.05, margin=3.0, symmetric=True),
+    _kl(_GAUSSIAN, from_logits=False, margin=0.2),
+    _kl(_LISTWISE, _SIGMA_INVALID + _MAX_LABEL_INVALID + _CLASS_INVALID),
+    _kl(_LISTWISE, max_label=3.0, relevance_threshold=0.5, class_balance="batch"),
+    _kl(_LISTWISE, sigma=0.1, class_balance=None, from_logits=False),
+]
 
 CASES: list[LossCase] = [
     LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
@@ -137,4 +248,5 @@ CASES: list[LossCase] = [
         {"regularization": 0.01, "relevance_gap": 0.0},
         empty_is_zero=False,
     ),
+    *_KL_CASES,
 ]

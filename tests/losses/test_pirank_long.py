@@ -1,5 +1,7 @@
 """PiRank on long lists, whose ranks are computed by blocks, against dense NumPy."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,31 +11,82 @@ from tests.losses.test_pirank import padded, random_lists, value_and_slopes
 from tfr_ext import losses, relaxations
 
 
-@pytest.mark.parametrize("topn", [10, 17, None])
-@pytest.mark.parametrize("ties", [False, True])
-def test_lists_of_up_to_200_items_equal_the_oracle(topn, ties):
-    lists = list(random_lists(5, (1, 40, 63, 130, 200), ties))
-    loss = losses.PiRankNDCGLoss(
-        topn=topn, temperature=30.0, straight_through=False, reduction="none"
-    )
+def assert_equals_dense(loss, relaxed, lists):
+    """Compares all values, and some slopes, with those of `relaxed(scores, labels)`."""
     labels, scores, places = padded(lists)
     values, slopes = value_and_slopes(loss, labels, scores)
     for b, (list_scores, list_labels) in enumerate(lists):
-
-        def relaxed(s, y=list_labels):
-            sort = oracles_pirank.dense_sort(30.0)
-            return oracles_pirank.dense_ndcg_loss(s, y, sort, topn)
-
         np.testing.assert_allclose(
-            values[b, 0], relaxed(np.array(list_scores)), rtol=1e-9, atol=1e-12
+            values[b, 0],
+            relaxed(np.array(list_scores), list_labels),
+            rtol=1e-9,
+            atol=1e-12,
         )
         items = range(0, len(list_scores), 9)
-        np.testing.assert_allclose(
-            slopes[b, places[b]][items],
-            oracles_pirank.gradient_at(relaxed, list_scores, items),
-            rtol=1e-7,
-            atol=1e-10,
+        expected = oracles_pirank.gradient_at(
+            lambda s, y=list_labels: relaxed(s, y), list_scores, items
         )
+        np.testing.assert_allclose(
+            slopes[b, places[b]][items], expected, rtol=1e-7, atol=1e-10
+        )
+
+
+@pytest.mark.parametrize("topn", [10, 17, None])
+@pytest.mark.parametrize("ties", [False, True])
+def test_ndcg_of_up_to_200_items_equals_the_oracle(topn, ties):
+    loss = losses.PiRankNDCGLoss(
+        topn=topn, temperature=30.0, straight_through=False, reduction="none"
+    )
+    sort = oracles_pirank.dense_sort(30.0)
+    assert_equals_dense(
+        loss,
+        functools.partial(oracles_pirank.dense_ndcg_loss, sort=sort, topn=topn),
+        list(random_lists(5, (1, 40, 63, 130, 200), ties)),
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.5, 30.0])
+@pytest.mark.parametrize("ties", [False, True])
+def test_cross_entropy_of_up_to_200_items_equals_the_oracle(temperature, ties):
+    loss = losses.NeuralSortCrossEntropyLoss(
+        temperature=temperature, straight_through=False, reduction="none"
+    )
+    assert_equals_dense(
+        loss,
+        functools.partial(oracles_pirank.dense_cross_entropy, temperature=temperature),
+        list(random_lists(6, (9, 32, 33, 64, 130, 200), ties)),
+    )
+
+
+@pytest.mark.parametrize("loss", ["ndcg", "cross entropy"])
+def test_groups_of_scores_1e4_apart_in_float32(loss):
+    """What happens inside a group is not lost, but for float32's rounding at 1e4."""
+    rng = np.random.default_rng(3)
+    scores = np.round(rng.normal(size=40) * 2, 2) + rng.integers(-1, 2, 40) * 1e4
+    scores = scores.astype(np.float32)
+    labels = rng.integers(0, 4, 40).astype(np.float32)
+    if loss == "ndcg":
+        arguments = {"topn": None, "temperature": 20.0, "straight_through": False}
+        ours = losses.PiRankNDCGLoss(**arguments)
+
+        def relaxed(s):
+            sort = oracles_pirank.dense_sort(20.0)
+            return oracles_pirank.dense_ndcg_loss(s, labels.astype(float), sort)
+    else:
+        ours = losses.NeuralSortCrossEntropyLoss(
+            temperature=20.0, straight_through=False
+        )
+
+        def relaxed(s):
+            return oracles_pirank.dense_cross_entropy(s, labels, 20.0)
+
+    value, slopes = value_and_slopes(ours, [labels], [scores])
+    scores = scores.astype(float)
+    np.testing.assert_allclose(value, relaxed(scores), rtol=1e-3)
+    expected = oracles_pirank.gradient_at(relaxed, scores, range(40))
+    scale = np.abs(expected).max()
+    assert scale > 1e-4
+    np.testing.assert_allclose(slopes[0], expected, rtol=1e-3, atol=2e-3 * scale)
 
 
 def expected_and_slopes(scores, mask, values, ranks, temperature, upstream):
@@ -47,7 +100,7 @@ def expected_and_slopes(scores, mask, values, ranks, temperature, upstream):
     return ranked, *tape.gradient(total, [scores, values])
 
 
-@pytest.mark.parametrize("ranks", [65, 96, 200, 300])
+@pytest.mark.parametrize("ranks", [65, 200, 300])
 @pytest.mark.parametrize("shapes", ["static", "dynamic", "xla"])
 @pytest.mark.parametrize("width", [None, 2])
 def test_blocks_equal_the_dense_formula(ranks, shapes, width):
@@ -119,22 +172,22 @@ def test_5000_items_equal_the_dense_formula_at_a_few_ranks():
     scores, values = rng.normal(size=[2, size])
     upstream = np.zeros(size)
     upstream[ranks] = rng.normal(size=len(ranks))
+    dense = oracles_pirank.dense_neural_sort(scores, ranks, temperature) @ values
+
+    def relaxed(s):
+        rows = oracles_pirank.dense_neural_sort(s, ranks, temperature)
+        return rows @ values @ upstream[ranks]
+
+    items = [int(np.argmax(scores)), 17]
+    expected = oracles_pirank.gradient_at(relaxed, scores, items)
     for dtype, tolerance in ((tf.float64, 1e-8), (tf.float32, 2e-3)):
         s, v, u = (tf.constant([x], dtype) for x in (scores, values, upstream))
         mask = tf.ones([1, size], tf.bool)
         ranked, slopes, _ = expected_and_slopes(s, mask, v, size, temperature, u)
-        dense = oracles_pirank.dense_neural_sort(scores, ranks, temperature) @ values
         assert np.isfinite(ranked).all() and np.isfinite(slopes).all()
         np.testing.assert_allclose(
             ranked.numpy()[0, ranks], dense, rtol=tolerance, atol=tolerance
         )
-
-        def relaxed(s):
-            rows = oracles_pirank.dense_neural_sort(s, ranks, temperature)
-            return rows @ values @ upstream[ranks]
-
-        items = [int(np.argmax(scores)), 17]
-        expected = oracles_pirank.gradient_at(relaxed, scores, items)
         scale = np.abs(slopes).max()
         np.testing.assert_allclose(
             slopes.numpy()[0, items], expected, rtol=tolerance, atol=tolerance * scale
@@ -152,27 +205,29 @@ all_long = pytest.mark.parametrize("loss", LONG.values(), ids=LONG)
 
 
 @all_long
-@pytest.mark.parametrize("kind", ["normal", "far", "equal"])
-def test_5000_items_are_finite(loss, kind):
+@pytest.mark.parametrize(
+    ("kind", "size"), [("normal", 5000), ("far", 1500), ("equal", 1500)]
+)
+def test_long_lists_are_finite(loss, kind, size):
     rng = np.random.default_rng(1)
-    scores = rng.normal(size=[1, 5000])
+    scores = rng.normal(size=[1, size])
     scores = {
         "normal": scores,
         # 1e4 from one score to the next.
         "far": np.argsort(scores) * 1e4,
         "equal": np.full_like(scores, 3.0),
     }[kind]
-    labels = rng.integers(0, 32, [1, 5000]).astype(np.float32)
+    labels = rng.integers(0, 32, [1, size]).astype(np.float32)
     value, slopes = value_and_slopes(loss, labels, np.float32(scores))
     assert np.isfinite(value) and np.isfinite(slopes).all()
     assert kind == "far" or slopes.any()
     if kind == "equal" and not isinstance(loss, losses.NeuralSortCrossEntropyLoss):
         # Every rank then has the average item.
         if isinstance(loss, losses.PiRankARPLoss):
-            np.testing.assert_allclose(value, 5001 / 2, rtol=1e-4)
+            np.testing.assert_allclose(value, (size + 1) / 2, rtol=1e-4)
         elif loss.get_config()["depth"] == 1:
             gains = 2.0 ** labels[0].astype(float) - 1
-            ranks = loss.get_config()["topn"] or 5000
+            ranks = loss.get_config()["topn"] or size
             discounts = 1 / np.log2(np.arange(ranks) + 2)
             ideal = np.sort(gains)[::-1][:ranks] @ discounts
             expected = 1 - gains.mean() * discounts.sum() / ideal

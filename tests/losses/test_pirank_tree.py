@@ -144,6 +144,84 @@ def test_a_tree_with_one_busy_height_is_neural_sort(topn):
         np.testing.assert_allclose(rows, flat, rtol=1e-9, atol=1e-12)
 
 
+def test_a_node_counts_what_it_is_handed_and_not_its_leaves():
+    """Here one of 4 leaves and an empty sibling: it gets 3 values, and may keep 4."""
+    (scores, labels), *_ = random_lists(8, [12])
+    loss = losses.PiRankNDCGLoss(
+        topn=3,
+        temperature=2.0,
+        straight_through=False,
+        depth=3,
+        branching=[4, 2, 2],
+        merge_topn=[3, 4, 3],
+        reduction="none",
+    )
+    relaxed = functools.partial(
+        oracles_pirank.pirank_loss,
+        name="ndcg",
+        sort=tree([4, 2, 2], [2.0] * 3, [3, 4, 3]),
+        topn=3,
+    )
+    assert_equals_oracle(loss, relaxed, [(scores, labels)])
+
+
+@pytest.mark.parametrize("size", [13, 30])
+def test_the_root_takes_what_the_branching_leaves_over(size):
+    (scores, labels), *_ = random_lists(6, [size])
+    arguments = {"topn": 3, "temperature": 2.0, "straight_through": False}
+    loss = losses.PiRankNDCGLoss(depth=2, branching=[4, 3], **arguments)
+    sort = tree([4, -(-size // 4)], [2.0, 2.0])
+    relaxed = functools.partial(
+        oracles_pirank.pirank_loss, labels=labels, name="ndcg", sort=sort, topn=3
+    )
+    value, slopes = value_and_slopes(loss, [labels], tf.constant([scores], tf.float64))
+    np.testing.assert_allclose(value, np.real(relaxed(scores)), rtol=1e-9)
+    np.testing.assert_allclose(
+        slopes[0], oracles.gradient(relaxed, scores), rtol=1e-7, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+def test_equal_scores_tie_at_every_height(dtype):
+    """Their mixtures are equal too, to the last bit, wherever the scores are."""
+    labels = [2.0, 0.0, 1.0, 0.0, 0.0, 3.0, 0.0]
+    arguments = {"topn": 4, "temperature": 2.0, "straight_through": False}
+    loss = losses.PiRankNDCGLoss(depth=3, branching=[2, 2, 2], **arguments)
+    relaxed = functools.partial(
+        oracles_pirank.pirank_loss,
+        labels=labels,
+        name="ndcg",
+        sort=tree([2, 2, 2], [2.0] * 3),
+        topn=4,
+    )
+    value, slopes = value_and_slopes(loss, [labels], tf.constant([[0.1] * 7], dtype))
+    # Mixtures of zeros are exactly 0.
+    np.testing.assert_allclose(value, np.real(relaxed([0.0] * 7)), rtol=1e-6)
+    expected = oracles.gradient(relaxed, [0.0] * 7)
+    np.testing.assert_allclose(slopes[0], expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
+def test_default_trees_in_graphs_of_unknown_shapes_equal_eager(jit):
+    loss = losses.PiRankNDCGLoss(topn=None, depth=3, straight_through=False)
+    rng = np.random.default_rng(7)
+    scores = tf.constant(rng.normal(size=[2, 10]), tf.float32)
+    labels = tf.constant(rng.integers(-1, 3, [2, 10]), tf.float32)
+    spec = tf.TensorSpec([None, None])
+
+    @tf.function(input_signature=[spec] * 2, jit_compile=jit)
+    def step(labels, scores):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            value = loss(labels, scores)
+        return value, tape.gradient(value, scores)
+
+    value, slopes = value_and_slopes(loss, labels, scores)
+    graph_value, graph_slopes = step(labels, scores)
+    np.testing.assert_allclose(graph_value, value, rtol=1e-5)
+    np.testing.assert_allclose(graph_slopes, slopes, rtol=1e-4, atol=1e-6)
+
+
 def test_figure_4_of_the_paper():
     scores = tf.constant([[0.2, 0.5, 0.3, 0.4, 0.1, 0.7]], tf.float64)
     mask = tf.ones([1, 6], tf.bool)

@@ -108,3 +108,29 @@ def test_log_likelihood_equals_the_oracle(temperature):
             rtol=1e-7,
             atol=1e-10,
         )
+
+
+def test_many_rows_and_their_gradient_equal_the_dense_formula():
+    rng = np.random.default_rng(4)
+    scores, real = rng.normal(size=[2, 90]), [90, 71]
+    scores[0, :20] = scores[0, 0]
+    upstream = rng.normal(size=[2, 90, 90])
+    y_pred = tf.constant(scores)
+    mask = tf.constant(np.arange(90) < np.array(real)[:, np.newaxis])
+    with tf.GradientTape() as tape:
+        tape.watch(y_pred)
+        rows = relaxations.neural_sort(y_pred, mask, temperature=20.0)
+        total = tf.reduce_sum(rows * upstream)
+    slopes = tape.gradient(total, y_pred).numpy()
+    sort = oracles_pirank.dense_sort(20.0)
+    for b, n in enumerate(real):
+        np.testing.assert_allclose(
+            rows[b, :n, :n], sort(scores[b, :n], n), rtol=1e-9, atol=1e-14
+        )
+        expected = oracles_pirank.gradient_at(
+            lambda s, b=b, n=n: (sort(s, n) * upstream[b, :n, :n]).sum(),
+            scores[b, :n],
+            range(0, n, 7),
+        )
+        np.testing.assert_allclose(slopes[b, :n:7], expected, rtol=1e-7, atol=1e-10)
+        assert not slopes[b, n:].any()

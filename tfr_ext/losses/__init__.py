@@ -20,6 +20,15 @@ from tfr_ext.losses.base import (
     MetricLoss,
     RankingLoss,
 )
+from tfr_ext.losses.kl import (
+    ListwiseKLGaussianLoss,
+    PointwiseKLBinomialLoss,
+    PointwiseKLMultinomialLoss,
+)
+from tfr_ext.losses.kl_pairwise import (
+    PairwiseKLBinomialLoss,
+    PairwiseKLGaussianLoss,
+)
 from tfr_ext.losses.pirank import (
     NeuralSortCrossEntropyLoss,
     PiRankARPLoss,
@@ -31,12 +40,17 @@ from tfr_ext.losses.wassrank import WassRankLoss
 __all__ = [
     "ExponentialToLimit",
     "ItemwiseLoss",
+    "ListwiseKLGaussianLoss",
     "ListwiseLoss",
     "LossAnnealing",
     "MetricLoss",
     "NeuralSortCrossEntropyLoss",
     "PiRankARPLoss",
     "PiRankNDCGLoss",
+    "PairwiseKLBinomialLoss",
+    "PairwiseKLGaussianLoss",
+    "PointwiseKLBinomialLoss",
+    "PointwiseKLMultinomialLoss",
     "RankingLoss",
     "SmoothILoss",
     "WassRankLoss",
@@ -54,6 +68,11 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         PiRankARPLoss,
         NeuralSortCrossEntropyLoss,
         WassRankLoss,
+        PointwiseKLBinomialLoss,
+        PointwiseKLMultinomialLoss,
+        PairwiseKLBinomialLoss,
+        PairwiseKLGaussianLoss,
+        ListwiseKLGaussianLoss,
     )
 }
 

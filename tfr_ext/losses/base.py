@@ -29,7 +29,8 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
     Labels and scores have shape `[batch, list]`; an item with a negative label is
     padding. With `ragged=True` they may be ragged tensors. Labels may be integers and
     scores of any floating type; the computation is in float32, or in float64 if the
-    scores are.
+    scores are. A loss of distributions (`RANK` is 3) takes labels and scores of shape
+    `[batch, list, grades]`; an item whose first label entry is negative is padding.
 
     `sample_weight` may be None, a scalar, one weight per list (`[batch]` or
     `[batch, 1]`), or one weight per item (`[batch, list]`).
@@ -54,6 +55,8 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
 
     # The name by which `tfr_ext.losses.get` builds a class.
     KEY: ClassVar[str]
+    # Of labels and scores: 3 if they are distributions, `[batch, list, grades]`.
+    RANK: ClassVar[int] = 2
 
     @abc.abstractmethod
     def compute(
@@ -79,6 +82,15 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             weights: `[batch, list]` weights, 0 at padding.
         """
 
+    def _unweighted(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
+        """Returns the factors where there are no weights; None if they are all 1.
+
+        Args:
+            mask: True at real items, `[batch, list]`.
+            dtype: type of the factors.
+        """
+        return None
+
     def __call__(
         self,
         y_true: TensorLike,
@@ -99,19 +111,25 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         Raises:
             ValueError: if the shapes do not fit each other.
         """
-        labels, scores = inputs.dense(y_true, y_pred, self._ragged)
-        mask = inputs.real_items(labels)
-        weights = inputs.item_weights(sample_weight, labels, self._ragged)
-        factors = self._normalized_weights(tf.where(mask, labels, 0), mask, weights)
+        labels, scores = inputs.dense(y_true, y_pred, self._ragged, self.RANK)
+        items = inputs.item_labels(labels)
+        mask = inputs.real_items(items)
+        if sample_weight is None:
+            factors = self._unweighted(mask, scores.dtype)
+        else:
+            weights = inputs.item_weights(sample_weight, items, self._ragged)
+            factors = self._normalized_weights(tf.where(mask, items, 0), mask, weights)
         return super().__call__(labels, scores, factors)
 
     def call(self, y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
         """Computes the unreduced, unweighted loss; see `tf.keras.losses.Loss`."""
-        labels, scores = inputs.dense(y_true, y_pred, self._ragged)
-        mask = inputs.real_items(labels)
+        labels, scores = inputs.dense(y_true, y_pred, self._ragged, self.RANK)
+        mask = inputs.real_items(inputs.item_labels(labels))
         # Cleaned before anything is computed: what stands at padding can then
         # reach neither the value nor, times 0, the gradient.
-        return self.compute(tf.where(mask, labels, 0), tf.where(mask, scores, 0), mask)
+        return self.compute(
+            inputs.where_real(mask, labels), inputs.where_real(mask, scores), mask
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
@@ -182,6 +200,10 @@ class ItemwiseLoss(RankingLoss):
     `compute` returns `[batch, list]`; a pairwise loss sums the pairs of an item. The
     mean reductions are means over lists of the mean over a list's real items.
     """
+
+    def _unweighted(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
+        weights = tf.cast(mask, dtype)
+        return self._normalized_weights(weights, mask, weights)
 
     def _normalized_weights(
         self, labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor

@@ -76,7 +76,10 @@ class _Sorted:
         """Undoes `take`."""
         inner = tf.shape(x)[2:]
         flat = tf.reshape(x, tf.concat([[-1], inner], axis=0))
-        back = tf.scatter_nd(tf.reshape(self.positions, [-1, 1]), flat, tf.shape(flat))
+        # Several times as fast on a CPU as tf.scatter_nd.
+        back = tf.math.unsorted_segment_sum(
+            flat, tf.reshape(self.positions, [-1]), tf.shape(flat)[0]
+        )
         return tf.reshape(back, tf.shape(x))
 
 
@@ -335,8 +338,8 @@ def _few_rows(
     base, step, own = _logits(by_rank, 0, rows)
     value = values[:, :, 0]
     kept, totals, sums = [], [], []
-    for r in range(rows):
-        row = tf.exp(tf.minimum(base - own[:, r : r + 1], 0))
+    for own_row in tf.split(own, rows, axis=1):
+        row = tf.exp(tf.minimum(base - own_row, 0))
         base -= step
         kept.append(row)
         totals.append(tf.reduce_sum(row, axis=1, keepdims=True))
@@ -348,12 +351,12 @@ def _few_rows(
         weights = tf.math.divide_no_nan(upstream[:, :, 0], total)
         means = weights * expected
         plain = numbered = inner = tf.zeros_like(value)
-        for r in reversed(range(rows)):
-            weight = weights[:, r : r + 1]
-            plain += kept[r] * (weight * value - means[:, r : r + 1])
-            inner += kept[r] * weight
-            if r:
-                numbered += plain
+        parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, means)))
+        for row, weight, mean in reversed(list(parts)):
+            # The sum of the sums so far counts row r r times, but for the first row.
+            numbered += plain
+            plain += row * (weight * value - mean)
+            inner += row * weight
         return plain, _moment(0, plain, numbered), inner[:, :, tf.newaxis]
 
     return expected[:, :, tf.newaxis], adjoint
