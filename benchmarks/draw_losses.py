@@ -2,11 +2,11 @@
 
     python benchmarks/draw_losses.py [--out DIRECTORY] [--keys KEY,KEY...]
 
-One PNG for each loss, named after its key: left the loss, right its gradient in the score
-that moves, for a few settings. The list has five items, and the dotted lines are where
-the four that stay are, with their labels; for losses that compare no items it has one
-item. A loss of several terms a list is divided by their number, as the mean reductions
-do.
+One PNG for each loss, named after its key: left the loss, right its gradient in the
+score that moves, for a few settings. The list has five items, and the dotted lines are
+where the four that stay are, with their labels; for losses that compare no items it has
+one item. A loss of several terms a list is divided by their number, as the mean
+reductions do.
 """
 
 from __future__ import annotations
@@ -192,6 +192,7 @@ def main() -> None:
     unknown = [key for key in keys if key not in CURVES]
     if unknown:
         parser.error(f"no figure of {unknown[0]!r}; there are {', '.join(CURVES)}")
+    tf.get_logger().setLevel("ERROR")  # each curve is a graph of its own
     arguments.out.mkdir(parents=True, exist_ok=True)
     for key in keys:
         path = arguments.out / f"{key}.png"
