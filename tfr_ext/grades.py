@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import tensorflow as tf
+
+from tfr_ext import checks
 
 
 def check_values(argument: str, values: Sequence[float]) -> list[float]:
@@ -18,16 +19,15 @@ def check_values(argument: str, values: Sequence[float]) -> list[float]:
     Raises:
         ValueError: if they are not.
     """
-    numbers = [float(v) for v in values]
-    if (
-        len(numbers) < 2
-        or not all(math.isfinite(n) for n in numbers)
-        or any(a >= b for a, b in zip(numbers, numbers[1:]))
-    ):
-        raise ValueError(
-            f"`{argument}` must be at least two finite numbers, each above the one "
-            f"before. Received: {list(values)}."
-        )
+    message = (
+        f"`{argument}` must be a list of at least two finite numbers, each above the "
+        f"one before. Received: {values!r}."
+    )
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise ValueError(message)
+    numbers = [checks.finite(argument, value) for value in values]
+    if len(numbers) < 2 or any(a >= b for a, b in zip(numbers, numbers[1:])):
+        raise ValueError(message)
     return numbers
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, divergences
+from tfr_ext import checks, divergences, grades
 from tfr_ext.losses import base
 
 # Least distance of a label, as a probability, from 0 and 1.
@@ -197,7 +197,11 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
             ValueError: if an argument is out of its range.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
-        self._grade_values = _grade_values(grade_values)
+        self._grade_values = (
+            None
+            if grade_values is None
+            else grades.check_values("grade_values", grade_values)
+        )
         self._threshold = checks.positive("relevance_threshold", relevance_threshold)
         self._balance = checks.choice("class_balance", class_balance, _BALANCES)
         self._from_logits = checks.boolean("from_logits", from_logits)
@@ -233,8 +237,8 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
 
     def _values_of(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns the values of the grades, after a check that they are as many."""
-        grades, values = labels.shape[2], self._grade_values
-        if grades is not None and grades < 2:
+        width, values = labels.shape[2], self._grade_values
+        if width is not None and width < 2:
             raise ValueError(
                 "There must be at least 2 grades, the last dimension of `y_true` and "
                 f"`y_pred`. Received: shape {labels.shape}."
@@ -242,13 +246,13 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
         if values is None:
             count = tf.cast(tf.shape(labels)[2], labels.dtype)
             return tf.range(count, dtype=labels.dtype) / (count - 1)
-        if grades not in (None, len(values)):
+        if width not in (None, len(values)):
             raise ValueError(
-                f"`grade_values` has {len(values)} values and `y_true` {grades} "
+                f"`grade_values` has {len(values)} values and `y_true` {width} "
                 f"grades. Received: grade_values {values}, y_true of shape "
                 f"{labels.shape}."
             )
-        if grades is not None:
+        if width is not None:
             return tf.constant(values, labels.dtype)
         same = tf.debugging.assert_equal(
             tf.shape(labels)[2],
@@ -384,23 +388,3 @@ def _class_weights(
     total = tf.reduce_sum(counts, axis=0)
     weights = tf.math.divide_no_nan(total, present * counts)
     return real * tf.where(relevant, weights[0], weights[1])
-
-
-def _grade_values(values: Sequence[float] | None) -> list[float] | None:
-    """Returns the values of grades as floats, or None.
-
-    Raises:
-        ValueError: if they are not at least two, each above the one before.
-    """
-    if values is None:
-        return None
-    message = (
-        "`grade_values` must be None or a list of at least two finite numbers, each "
-        f"above the one before. Received: {values!r}."
-    )
-    if not isinstance(values, Sequence) or isinstance(values, str):
-        raise ValueError(message)
-    numbers = [checks.finite("grade_values", value) for value in values]
-    if len(numbers) < 2 or any(a >= b for a, b in zip(numbers, numbers[1:])):
-        raise ValueError(message)
-    return numbers

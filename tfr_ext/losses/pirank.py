@@ -11,6 +11,12 @@ import tensorflow as tf
 from tfr_ext import checks, masked, objectives, relaxations
 from tfr_ext.losses import annealing, base
 
+
+def _temperature(argument: str, value: Any) -> float:
+    # Beyond, scores over it or slopes may be too large for a float32.
+    return checks.between(argument, value, 1e-30, 1e30)
+
+
 # What stands for a probability of 0, as in TensorFlow Ranking.
 _LEAST_PROBABILITY = 1e-20
 
@@ -30,7 +36,7 @@ class _PiRankLoss(base.MetricLoss):
         **kwargs: Any,
     ):
         super().__init__(objective, **kwargs)
-        self._temperature = self._anneal("temperature", temperature, checks.positive)
+        self._temperature = self._anneal("temperature", temperature, _temperature)
         self._first_temperature = float(self._temperature.value)
         self._straight_through = checks.boolean("straight_through", straight_through)
         self._depth = checks.at_least("depth", depth, 1)
@@ -218,8 +224,8 @@ class PiRankNDCGLoss(_PiRankLoss):
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
             topn: cut-off of the metric; None for the whole list.
-            temperature: positive, or a schedule of it. The lower, the nearer to the
-                exact sort and the flatter almost everywhere.
+            temperature: between 1e-30 and 1e30, or a schedule of it. The lower, the
+                nearer to the exact sort and the flatter almost everywhere.
             straight_through: whether the value is that of the exact sort.
             depth: heights of the merge tree, at least 1; 1 is NeuralSort itself.
             branching: `depth` numbers, the children of a node at each height from the
@@ -395,14 +401,14 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
             reduction: a `tf.keras.losses.Reduction`.
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
-            temperature: positive, or a schedule of it.
+            temperature: between 1e-30 and 1e30, or a schedule of it.
             straight_through: whether the value is that of the exact sort.
 
         Raises:
             ValueError: if an argument is out of its range.
         """
         super().__init__(reduction, name, ragged)
-        self._temperature = self._anneal("temperature", temperature, checks.positive)
+        self._temperature = self._anneal("temperature", temperature, _temperature)
         self._straight_through = checks.boolean("straight_through", straight_through)
 
     def compute(
