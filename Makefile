@@ -23,7 +23,7 @@ INSTALL_B = "$$($(RUN) -c 'import runpy; \
 	print(runpy.run_path("tfr_ext/_stack.py")["INSTALL_B"])')"
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint docs wheel bench reproduce clean help
+.PHONY: demo test lint docs figures wheel bench reproduce clean help
 
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
@@ -31,6 +31,7 @@ help:
 	@echo '             and so on, adds those on real data)'
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make docs    build the documentation into site/'
+	@echo 'make figures draw the figures of docs/losses'
 	@echo 'make wheel   build the wheel, install it in an empty environment, use it'
 	@echo 'make bench   speed against named peers'
 	@echo 'make reproduce DATA=DIR    quality on MQ2008 and OHSUMED, as docs/results.md'
@@ -49,6 +50,9 @@ lint: $(VENV)/.installed-test
 
 docs: $(VENV)/.installed-docs
 	$(RUN) -m mkdocs build --strict
+
+figures: $(VENV)/.installed
+	$(RUN) benchmarks/draw_losses.py
 
 bench: $(VENV)/.installed-test
 	$(RUN) benchmarks/smoothi_speed.py

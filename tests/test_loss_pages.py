@@ -1,0 +1,49 @@
+"""Each loss has a page in docs/losses with its arguments, defaults and figure."""
+
+import pathlib
+import re
+
+import pytest
+import tensorflow_ranking as tfr
+
+import tfr_ext
+
+PAGES = pathlib.Path(__file__).parents[1] / "docs" / "losses"
+KEYS = [
+    key
+    for key in tfr_ext.losses.keys()
+    if key not in tfr.keras.losses.RankingLossKey.all_keys()
+]
+NAMES = {"wass_rank_loss": "wassrank"}
+
+
+def page(key):
+    return PAGES / f"{NAMES.get(key, key[: -len('_loss')])}.md"
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_page_has_all_arguments_and_their_defaults(key):
+    text = page(key).read_text()
+    constructor, *others = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    loss = eval(constructor, {"tfr_ext": tfr_ext})
+    assert loss.get_config() == tfr_ext.losses.get(key).get_config()
+    for parameter in tfr_ext.losses.parameters(key):
+        if parameter != "ragged":  # of the contract
+            assert f"\n| `{parameter}` |" in text
+            assert f"{parameter}=" in constructor
+    for block in others:
+        exec(block, {"tfr_ext": tfr_ext})
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_page_has_its_figure(key):
+    assert f"](figures/{key}.png)" in page(key).read_text()
+    figure = PAGES / "figures" / f"{key}.png"
+    assert figure.stat().st_size < 40_000
+
+
+def test_the_index_has_all_losses():
+    index = (PAGES / "index.md").read_text()
+    for key in KEYS:
+        name = type(tfr_ext.losses.get(key)).__name__
+        assert f"| [`{name}`]({page(key).name}) | `{key}` |" in index
