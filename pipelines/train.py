@@ -110,19 +110,19 @@ def train() -> None:
 def check_loss(
     loss_params: dict[str, Any], loss_schedules: dict[str, str], head: heads.Head
 ) -> None:
-    """Builds the loss and computes it once, to find wrong parameters at once.
+    """Builds the loss and its graph, to find wrong parameters at once.
 
     Raises:
         ValueError: if either fails.
     """
     try:
-        with tf.Graph().as_default():  # nothing runs: devices are not set up yet
-            tf.random.set_seed(FLAGS.seed)
-            params = head.loss_params(FLAGS.loss, loss_params)
-            params = schedules.loss_parameters(
-                FLAGS.loss, params, loss_schedules, 1, FLAGS.num_epochs
-            )
-            tfr_ext.losses.get(FLAGS.loss, **params)(*head.example())
+        params = head.loss_params(FLAGS.loss, loss_params)
+        params = schedules.loss_parameters(
+            FLAGS.loss, params, loss_schedules, 1, FLAGS.num_epochs
+        )
+        loss = tfr_ext.losses.get(FLAGS.loss, **params)
+        # Nothing runs: a random loss would draw its first numbers.
+        tf.function(loss).get_concrete_function(*head.example())
     except (AttributeError, TypeError, ValueError) as error:
         given, hints = [f"--loss={FLAGS.loss}"], ""
         for name in ("loss_param", "loss_schedule"):
