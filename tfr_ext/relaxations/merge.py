@@ -17,7 +17,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfr_ext import masked
-from tfr_ext.relaxations.neural_sort import Float, neural_sort_expectation
+from tfr_ext.relaxations.neural_sort import neural_sort_expectation
+from tfr_ext.relaxations.sorted_scores import Float
 
 # Gaps of scores over the temperature beyond this are alike.
 _MAX_GAP = 1e9

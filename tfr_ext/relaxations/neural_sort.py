@@ -20,17 +20,24 @@ below each item only: prefix sums over the sorted items.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from typing import Callable, Union
+from typing import Callable
 
 import tensorflow as tf
 
 from tfr_ext import masked
-from tfr_ext.relaxations.exact import ranking
-
-Float = Union[float, tf.Tensor]
-Index = Union[int, tf.Tensor]
+from tfr_ext.relaxations.sorted_scores import (
+    Float,
+    Index,
+    SortedScores,
+    middle_ranks,
+    part,
+    row_exponentials,
+    row_logits,
+    row_moment,
+    score_adjoint,
+    sort_scores,
+)
 
 # So many rows or fewer are computed one by one; see `_few_rows`.
 _UNROLLED_ROWS = 16
@@ -38,114 +45,6 @@ _UNROLLED_ROWS = 16
 # once more in the backward pass: memory grows with the list, not with its square.
 _KEPT_ROWS = 64
 _BLOCK_ROWS = 32
-# Gaps of scores over the temperature beyond this are alike: exp() of them is 0.
-_MAX_GAP = 1e25
-# The logit of padding: far below what any real one can be.
-_PADDING = -1e37
-
-
-@dataclasses.dataclass(frozen=True)
-class _Sorted:
-    """Scores of a batch of lists, best first.
-
-    Attributes:
-        positions: which item, counted over the whole batch, stands at each rank.
-        scores: the scores, 0 at padding, which comes last.
-        tempered: float64 scores over the temperature, 0 for the best.
-        sums: float64, `tempered` summed over the better ranks.
-        real: 1 at real items, else 0.
-        temperature: the temperature, of the scores' type.
-    """
-
-    positions: tf.Tensor
-    scores: tf.Tensor
-    tempered: tf.Tensor
-    sums: tf.Tensor
-    real: tf.Tensor
-    temperature: tf.Tensor
-
-    def take(self, x: tf.Tensor) -> tf.Tensor:
-        """Sorts `[batch, list, ...]` as the scores are."""
-        inner = tf.shape(x)[2:]
-        flat = tf.reshape(x, tf.concat([[-1], inner], axis=0))
-        return tf.reshape(
-            tf.gather(flat, tf.reshape(self.positions, [-1])), tf.shape(x)
-        )
-
-    def give_back(self, x: tf.Tensor) -> tf.Tensor:
-        """Undoes `take`."""
-        inner = tf.shape(x)[2:]
-        flat = tf.reshape(x, tf.concat([[-1], inner], axis=0))
-        # Several times as fast on a CPU as tf.scatter_nd.
-        back = tf.math.unsorted_segment_sum(
-            flat, tf.reshape(self.positions, [-1]), tf.shape(flat)[0]
-        )
-        return tf.reshape(back, tf.shape(x))
-
-
-def _sort(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> _Sorted:
-    batch, size = tf.shape(scores)[0], masked.list_size(scores)
-    order = ranking(scores, mask)
-    positions = order + tf.range(batch)[:, tf.newaxis] * size
-    flat = tf.reshape(positions, [-1])
-    by_rank = tf.reshape(tf.gather(tf.reshape(scores, [-1]), flat), tf.shape(scores))
-    count = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1, keepdims=True)
-    is_real = tf.range(size)[tf.newaxis, :] < count
-    by_rank = tf.where(is_real, by_rank, 0)
-    if not tf.is_tensor(temperature):
-        temperature = tf.constant(temperature, tf.float64)
-    temperature = tf.cast(temperature, tf.float64)
-    tempered = tf.cast(by_rank, tf.float64) / temperature
-    tempered -= tempered[:, :1]
-    tempered = tf.where(is_real, tempered, 0)
-    # Not tf.maximum, which may hide a NaN.
-    tempered = tf.where(tempered < -_MAX_GAP, tf.cast(-_MAX_GAP, tf.float64), tempered)
-    return _Sorted(
-        positions=positions,
-        scores=by_rank,
-        tempered=tempered,
-        sums=tf.cumsum(tempered, axis=1, exclusive=True),
-        real=tf.cast(is_real, scores.dtype),
-        temperature=tf.cast(temperature, scores.dtype),
-    )
-
-
-def _logits(
-    by_rank: _Sorted, first: Index, count: masked.Size
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns what the logits of `count` rows from the one of index `first` consist of.
-
-    Returns:
-        `base` and `step`, `[batch, list]`, and `own`, `[batch, count]`: the logits of
-        row `first + i` are `base - i * step - own[i]`, and should not be above 0.
-    """
-    dtype = by_rank.scores.dtype
-    scores, sums = by_rank.tempered, by_rank.sums
-    offset = tf.cast(tf.range(masked.list_size(scores)) - first, tf.float64)
-    if not _is_zero(first):
-        # Relative to the first row's item; see the head of this module.
-        anchor = _columns(scores, first, 1)
-        sums -= _columns(sums, first, 1) + offset * anchor
-        scores -= anchor
-    base = tf.cast((2 * offset - 1) * scores - 2 * sums, dtype)
-    base = tf.where(by_rank.real > 0, base, _PADDING)
-    step = tf.cast(2 * scores, dtype)
-    number = tf.cast(tf.range(count), dtype)
-    own = _columns(base, first, count) - number * _columns(step, first, count)
-    return base, step, own
-
-
-def _exponentials(by_rank: _Sorted, first: Index, count: masked.Size) -> tf.Tensor:
-    """Returns `exp(D)` for `count` rows from the one of index `first`.
-
-    The shape is `[batch, count, list]`; padding is 0. Rows beyond the real items mean
-    nothing.
-    """
-    base, step, own = _logits(by_rank, first, count)
-    number = tf.cast(tf.range(count), base.dtype)[:, tf.newaxis]
-    logits = base[:, tf.newaxis, :] - number * step[:, tf.newaxis, :]
-    # Rounding may take what is far apart above 0.
-    return tf.exp(tf.minimum(logits - own[:, :, tf.newaxis], 0))
 
 
 def neural_sort_expectation(
@@ -186,7 +85,7 @@ def neural_sort_expectation(
     size = masked.list_size(scores)
     wanted = size if num_ranks is None else num_ranks
     rows = wanted if _are_few(wanted) else masked.minimum(wanted, size)
-    by_rank = _sort(tf.stop_gradient(scores), mask, temperature)
+    by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
     real_ranks = _real_ranks(by_rank, rows)[:, :, tf.newaxis]
 
     @tf.custom_gradient
@@ -205,7 +104,7 @@ def neural_sort_expectation(
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             total, moment, inner = adjoint(upstream)
-            return _score_adjoint(by_rank, total, moment), by_rank.give_back(inner)
+            return score_adjoint(by_rank, total, moment), by_rank.give_back(inner)
 
         return expected, gradient
 
@@ -239,13 +138,13 @@ def neural_sort(
                 [1., 0., 0.]]], dtype=float32)
     """
     rows = masked.list_size(scores) if num_ranks is None else num_ranks
-    by_rank = _sort(tf.stop_gradient(scores), mask, temperature)
+    by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
     real_ranks = _real_ranks(by_rank, rows)[:, :, tf.newaxis]
 
     @tf.custom_gradient
     def indicators(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
-        exponentials = _exponentials(by_rank, 0, rows)
+        exponentials = row_exponentials(by_rank, 0, rows)
         totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
         sorted_rows = tf.math.divide_no_nan(exponentials, totals)
 
@@ -256,7 +155,7 @@ def neural_sort(
             logits = sorted_rows * (upstream - mean)
             plain = tf.reduce_sum(logits, axis=1)
             numbered = tf.reduce_sum(logits * _numbers(logits), axis=1)
-            return _score_adjoint(by_rank, plain, _moment(0, plain, numbered))
+            return score_adjoint(by_rank, plain, row_moment(0, plain, numbered))
 
         items_first = by_rank.give_back(tf.transpose(sorted_rows, [0, 2, 1]))
         return tf.transpose(items_first, [0, 2, 1]), gradient
@@ -283,11 +182,11 @@ def neural_sort_log_likelihood(
         A tensor of shape `[batch]`, not positive.
     """
     rows = masked.list_size(scores)
-    by_rank = _sort(tf.stop_gradient(scores), mask, temperature)
+    by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
     real_ranks = _real_ranks(by_rank, rows)
     # sum_rj T D: what depends on the rank or the item alone cancels, and 2 (p - rank
     # of the label) s_p is left of each item.
-    ideal = by_rank.take(_middle_ranks(labels, mask))
+    ideal = by_rank.take(middle_ranks(labels, mask))
     position = tf.cast(tf.range(rows), scores.dtype)[tf.newaxis, :]
     misplaced = (position - ideal) * by_rank.real
     tempered = tf.cast(by_rank.tempered, scores.dtype)
@@ -297,7 +196,7 @@ def neural_sort_log_likelihood(
         del scores  # sorted already
 
         def block(first: Index, count: masked.Size) -> tuple[tf.Tensor, tf.Tensor]:
-            exponentials = _exponentials(by_rank, first, count)
+            exponentials = row_exponentials(by_rank, first, count)
             totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
             return exponentials, tf.where(totals == 0, 1.0, totals)
 
@@ -306,7 +205,7 @@ def neural_sort_log_likelihood(
             weights = upstream / totals
             weights = tf.concat([weights, weights * _numbers(weights)], axis=2)
             sums = tf.matmul(exponentials, weights, transpose_a=True)
-            return sums[:, :, 0], _moment(first, sums[:, :, 0], sums[:, :, 1])
+            return sums[:, :, 0], row_moment(first, sums[:, :, 0], sums[:, :, 1])
 
         totals = _by_blocks(rows, lambda *b: block(*b)[1])[:, :, 0]
         value = 2 * tf.reduce_sum(misplaced * tempered, axis=1)
@@ -317,7 +216,7 @@ def neural_sort_log_likelihood(
                 real_ranks[:, :, tf.newaxis], adjoint, (by_rank.real, by_rank.real)
             )
             # T's own part: one for each item, at the middle rank of its label.
-            slopes = _score_adjoint(by_rank, by_rank.real - total, misplaced - moment)
+            slopes = score_adjoint(by_rank, by_rank.real - total, misplaced - moment)
             return slopes * upstream[:, tf.newaxis]
 
         return value, gradient
@@ -329,13 +228,13 @@ Adjoint = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
 
 
 def _few_rows(
-    by_rank: _Sorted, values: tf.Tensor, rows: int
+    by_rank: SortedScores, values: tf.Tensor, rows: int
 ) -> tuple[tf.Tensor, Adjoint]:
     """Returns the expectations of one value an item, and their adjoint.
 
     Row by row: on a CPU many small operations cost less than few that wake all threads.
     """
-    base, step, own = _logits(by_rank, 0, rows)
+    base, step, own = row_logits(by_rank, 0, rows)
     value = values[:, :, 0]
     kept, totals, sums = [], [], []
     for own_row in tf.split(own, rows, axis=1):
@@ -357,16 +256,16 @@ def _few_rows(
             numbered += plain
             plain += row * (weight * value - mean)
             inner += row * weight
-        return plain, _moment(0, plain, numbered), inner[:, :, tf.newaxis]
+        return plain, row_moment(0, plain, numbered), inner[:, :, tf.newaxis]
 
     return expected[:, :, tf.newaxis], adjoint
 
 
 def _block(
-    by_rank: _Sorted, values: tf.Tensor, first: Index, count: masked.Size
+    by_rank: SortedScores, values: tf.Tensor, first: Index, count: masked.Size
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns exponentials of some rows, their sums, and the expected values."""
-    exponentials = _exponentials(by_rank, first, count)
+    exponentials = row_exponentials(by_rank, first, count)
     totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
     sums = tf.matmul(exponentials, values)
     return exponentials, totals, tf.math.divide_no_nan(sums, totals)
@@ -378,7 +277,7 @@ def _block_adjoint(
     block: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
     upstream: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the sums over the block's rows that `_score_adjoint` takes.
+    """Returns the sums over the block's rows that `score_adjoint` takes.
 
     The adjoint of the logits is P (g v - mean of g v). Its sum over the rows, and its
     sum times the row's number, are one product of matrices.
@@ -394,11 +293,11 @@ def _block_adjoint(
         tf.reduce_sum(values * part[:, :, :width], axis=2) - part[:, :, width]
         for part in (sums[:, :, : width + 1], sums[:, :, width + 1 :])
     )
-    return plain, _moment(first, plain, numbered), sums[:, :, :width]
+    return plain, row_moment(first, plain, numbered), sums[:, :, :width]
 
 
 def _adjoint_by_blocks(
-    by_rank: _Sorted, values: tf.Tensor, upstream: tf.Tensor
+    by_rank: SortedScores, values: tf.Tensor, upstream: tf.Tensor
 ) -> tuple[tf.Tensor, ...]:
     def one(first: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, ...]:
         block = _block(by_rank, values, first, _BLOCK_ROWS)
@@ -407,35 +306,11 @@ def _adjoint_by_blocks(
     return _sum_of_blocks(upstream, one, (by_rank.real, by_rank.real, values))
 
 
-def _is_zero(first: Index) -> bool:
-    return isinstance(first, int) and first == 0
-
-
-def _columns(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
-    """Returns `count` columns of `x` from the one of index `first`, 0 past the last."""
-    size = x.shape[1]
-    if isinstance(count, int) and _is_zero(first) and size is not None:
-        if count <= size:
-            return x[:, :count]
-    return _part(tf.pad(x, [[0, 0], [0, count]]), first, count)
-
-
-def _part(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
-    """Returns `x[:, first : first + count]`, whose shape XLA then knows."""
-    begin = [0, first, *[0] * (x.shape.rank - 2)]
-    shape = tf.shape(x)
-    size = tf.concat([shape[:1], [count], shape[2:]], axis=0)
-    part = tf.slice(x, begin, size)
-    static = [count if isinstance(count, int) else None]
-    part.set_shape([x.shape[0], *static, *x.shape[2:]])
-    return part
-
-
 def _are_few(rows: masked.Size) -> bool:
     return isinstance(rows, int) and rows <= _KEPT_ROWS
 
 
-def _real_ranks(by_rank: _Sorted, rows: masked.Size) -> tf.Tensor:
+def _real_ranks(by_rank: SortedScores, rows: masked.Size) -> tf.Tensor:
     """Returns 1 at ranks that a real item has, `[batch, rows]`."""
     count = tf.reduce_sum(by_rank.real, axis=1, keepdims=True)
     ranks = tf.cast(tf.range(1, rows + 1), count.dtype)
@@ -478,7 +353,7 @@ def _sum_of_blocks(
 
     def step(i: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
         first = i * _BLOCK_ROWS
-        more = adjoint(first, _part(padded, first, _BLOCK_ROWS))
+        more = adjoint(first, part(padded, first, _BLOCK_ROWS))
         return (i + 1, *(a + b for a, b in zip(sums, more)))
 
     zeros = tuple(tf.zeros_like(x) for x in like)
@@ -486,61 +361,3 @@ def _sum_of_blocks(
         lambda i, *_: i < blocks, step, (0, *zeros), maximum_iterations=blocks
     )
     return tuple(done[1:])
-
-
-def _moment(first: Index, plain: tf.Tensor, numbered: tf.Tensor) -> tf.Tensor:
-    """Returns `sum_r (p - r) G[r, p]` of the adjoints G of the logits of some rows.
-
-    Args:
-        first: index of the first of the rows.
-        plain: `sum_r G[r, p]`.
-        numbered: `sum_r (r - first) G[r, p]`.
-    """
-    offset = tf.cast(tf.range(masked.list_size(plain)) - first, plain.dtype)
-    return offset * plain - numbered
-
-
-def _score_adjoint(by_rank: _Sorted, total: tf.Tensor, moment: tf.Tensor) -> tf.Tensor:
-    """Pulls the adjoints G of the logits back to the scores, in the items' order.
-
-    For `p` in the middle of the items that tie with it,
-
-        2 sum_r (p - r) G[r, p] + sum_{q better} G_q - sum_{q worse} G_q
-
-    over the temperature: the slope of `|s_j - s_i|` is 0 at a tie.
-
-    Args:
-        by_rank: the scores.
-        total: `G_p = sum_r G[r, p]`, `[batch, list]`.
-        moment: `sum_r (p - r) G[r, p]`, where `p` breaks ties by position.
-    """
-    sums = tf.cumsum(total, axis=1)
-    everything = sums[:, -1:]
-    # Padding ties with nothing.
-    keys = tf.where(by_rank.real > 0, -by_rank.scores, float("inf"))
-    ties = (keys[:, 1:] == keys[:, :-1]) & (by_rank.real[:, 1:] > 0)
-
-    def with_ties() -> tf.Tensor:
-        start = tf.searchsorted(keys, keys, side="left")
-        end = tf.searchsorted(keys, keys, side="right")
-        before = tf.pad(sums, [[0, 0], [1, 0]])
-        better = tf.gather(before, start, batch_dims=1)
-        worse = everything - tf.gather(before, end, batch_dims=1)
-        middle = tf.cast(start + end - 1, total.dtype) / 2
-        position = tf.cast(tf.range(masked.list_size(total)), total.dtype)
-        return better - worse + 2 * (middle - position) * total
-
-    others = tf.cond(
-        tf.reduce_any(ties), with_ties, lambda: 2 * sums - total - everything
-    )
-    slopes = (2 * moment + others) * by_rank.real
-    return by_rank.give_back(slopes / by_rank.temperature)
-
-
-def _middle_ranks(labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the mean rank, counted from 0, of the items that share a label."""
-    keys = tf.where(mask, -labels, float("inf"))
-    by_rank = tf.sort(keys, axis=1)
-    start = tf.searchsorted(by_rank, keys, side="left")
-    end = tf.searchsorted(by_rank, keys, side="right")
-    return tf.cast(start + end - 1, labels.dtype) / 2

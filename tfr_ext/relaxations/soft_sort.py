@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Union
-
 import tensorflow as tf
 
 from tfr_ext import masked
 from tfr_ext.relaxations.exact import ranking
-
-Float = Union[float, tf.Tensor]
+from tfr_ext.relaxations.sorted_scores import Float
 
 
 def soft_sort(

@@ -1,0 +1,223 @@
+"""Scores in order, the logits of NeuralSort over them, and the way back to the items.
+
+See the note at the head of `tfr_ext.relaxations.neural_sort` for the formulas.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Union
+
+import tensorflow as tf
+
+from tfr_ext import masked
+from tfr_ext.relaxations.exact import ranking
+
+Float = Union[float, tf.Tensor]
+Index = Union[int, tf.Tensor]
+
+# Gaps of scores over the temperature beyond this are alike: exp() of them is 0.
+_MAX_GAP = 1e25
+# The logit of padding: far below what any real one can be.
+_PADDING = -1e37
+
+
+@dataclasses.dataclass(frozen=True)
+class SortedScores:
+    """Scores of a batch of lists, best first.
+
+    Attributes:
+        positions: which item, counted over the whole batch, stands at each rank.
+        scores: the scores; padding comes last.
+        tempered: float64 scores over the temperature, 0 for the best.
+        sums: float64, `tempered` summed over the better ranks.
+        is_real: True at real items.
+        real: 1 at real items, else 0.
+        temperature: the temperature, of the scores' type.
+    """
+
+    positions: tf.Tensor
+    scores: tf.Tensor
+    tempered: tf.Tensor
+    sums: tf.Tensor
+    is_real: tf.Tensor
+    real: tf.Tensor
+    temperature: tf.Tensor
+
+    def take(self, x: tf.Tensor) -> tf.Tensor:
+        """Sorts `[batch, list, ...]` as the scores are."""
+        inner = tf.shape(x)[2:]
+        flat = tf.reshape(x, tf.concat([[-1], inner], axis=0))
+        return tf.reshape(
+            tf.gather(flat, tf.reshape(self.positions, [-1])), tf.shape(x)
+        )
+
+    def give_back(self, x: tf.Tensor) -> tf.Tensor:
+        """Undoes `take`."""
+        inner = tf.shape(x)[2:]
+        flat = tf.reshape(x, tf.concat([[-1], inner], axis=0))
+        # Several times as fast on a CPU as tf.scatter_nd.
+        back = tf.math.unsorted_segment_sum(
+            flat, tf.reshape(self.positions, [-1]), tf.shape(flat)[0]
+        )
+        return tf.reshape(back, tf.shape(x))
+
+
+def sort_scores(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> SortedScores:
+    """Sorts the scores of each list.
+
+    Args:
+        scores: float32 or float64 tensor of shape `[batch, list]`.
+        mask: bool tensor of the same shape, True at real items.
+        temperature: positive.
+    """
+    batch, size = tf.shape(scores)[0], masked.list_size(scores)
+    order = ranking(scores, mask)
+    positions = order + tf.range(batch)[:, tf.newaxis] * size
+    flat = tf.reshape(positions, [-1])
+    by_rank = tf.reshape(tf.gather(tf.reshape(scores, [-1]), flat), tf.shape(scores))
+    count = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1, keepdims=True)
+    is_real = tf.range(size)[tf.newaxis, :] < count
+    if not tf.is_tensor(temperature):
+        temperature = tf.constant(temperature, tf.float64)
+    temperature = tf.cast(temperature, tf.float64)
+    tempered = tf.cast(by_rank, tf.float64) / temperature
+    tempered -= tempered[:, :1]
+    tempered = tf.where(is_real, tempered, 0)
+    # Not tf.maximum, which may hide a NaN.
+    tempered = tf.where(tempered < -_MAX_GAP, tf.cast(-_MAX_GAP, tf.float64), tempered)
+    return SortedScores(
+        positions=positions,
+        scores=by_rank,
+        tempered=tempered,
+        sums=tf.cumsum(tempered, axis=1, exclusive=True),
+        is_real=is_real,
+        real=tf.cast(is_real, scores.dtype),
+        temperature=tf.cast(temperature, scores.dtype),
+    )
+
+
+def row_logits(
+    by_rank: SortedScores, first: Index, count: masked.Size
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns what the logits of `count` rows from the one of index `first` consist of.
+
+    Returns:
+        `base` and `step`, `[batch, list]`, and `own`, `[batch, count]`: the logits of
+        row `first + i` are `base - i * step - own[i]`, and should not be above 0.
+    """
+    dtype = by_rank.scores.dtype
+    scores, sums = by_rank.tempered, by_rank.sums
+    offset = tf.cast(tf.range(masked.list_size(scores)) - first, tf.float64)
+    if not _is_zero(first):
+        # Relative to the first row's item; see the head of this module.
+        anchor = _columns(scores, first, 1)
+        sums -= _columns(sums, first, 1) + offset * anchor
+        scores -= anchor
+    base = tf.cast((2 * offset - 1) * scores - 2 * sums, dtype)
+    base = tf.where(by_rank.is_real, base, _PADDING)
+    step = tf.cast(2 * scores, dtype)
+    number = tf.cast(tf.range(count), dtype)
+    own = _columns(base, first, count) - number * _columns(step, first, count)
+    return base, step, own
+
+
+def row_exponentials(
+    by_rank: SortedScores, first: Index, count: masked.Size
+) -> tf.Tensor:
+    """Returns `exp(D)` for `count` rows from the one of index `first`.
+
+    The shape is `[batch, count, list]`; padding is 0. Rows beyond the real items mean
+    nothing.
+    """
+    base, step, own = row_logits(by_rank, first, count)
+    number = tf.cast(tf.range(count), base.dtype)[:, tf.newaxis]
+    logits = base[:, tf.newaxis, :] - number * step[:, tf.newaxis, :]
+    # Rounding may take what is far apart above 0.
+    return tf.exp(tf.minimum(logits - own[:, :, tf.newaxis], 0))
+
+
+def row_moment(first: Index, plain: tf.Tensor, numbered: tf.Tensor) -> tf.Tensor:
+    """Returns `sum_r (p - r) G[r, p]` of the adjoints G of the logits of some rows.
+
+    Args:
+        first: index of the first of the rows.
+        plain: `sum_r G[r, p]`.
+        numbered: `sum_r (r - first) G[r, p]`.
+    """
+    offset = tf.cast(tf.range(masked.list_size(plain)) - first, plain.dtype)
+    return offset * plain - numbered
+
+
+def score_adjoint(
+    by_rank: SortedScores, total: tf.Tensor, moment: tf.Tensor
+) -> tf.Tensor:
+    """Pulls the adjoints G of the logits back to the scores, in the items' order.
+
+    For `p` in the middle of the items that tie with it,
+
+        2 sum_r (p - r) G[r, p] + sum_{q better} G_q - sum_{q worse} G_q
+
+    over the temperature: the slope of `|s_j - s_i|` is 0 at a tie.
+
+    Args:
+        by_rank: the scores.
+        total: `G_p = sum_r G[r, p]`, `[batch, list]`.
+        moment: `sum_r (p - r) G[r, p]`, where `p` breaks ties by position.
+    """
+    sums = tf.cumsum(total, axis=1)
+    everything = sums[:, -1:]
+    scores, is_real = by_rank.scores, by_rank.is_real
+    ties = (scores[:, 1:] == scores[:, :-1]) & is_real[:, 1:]
+
+    def with_ties() -> tf.Tensor:
+        # Padding ties with nothing.
+        keys = tf.where(is_real, -scores, float("inf"))
+        start = tf.searchsorted(keys, keys, side="left")
+        end = tf.searchsorted(keys, keys, side="right")
+        before = tf.pad(sums, [[0, 0], [1, 0]])
+        better = tf.gather(before, start, batch_dims=1)
+        worse = everything - tf.gather(before, end, batch_dims=1)
+        middle = tf.cast(start + end - 1, total.dtype) / 2
+        position = tf.cast(tf.range(masked.list_size(total)), total.dtype)
+        return better - worse + 2 * (middle - position) * total
+
+    others = tf.cond(
+        tf.reduce_any(ties), with_ties, lambda: 2 * sums - total - everything
+    )
+    slopes = (2 * moment + others) * by_rank.real
+    return by_rank.give_back(slopes / by_rank.temperature)
+
+
+def middle_ranks(labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the mean rank, counted from 0, of the items that share a label."""
+    keys = tf.where(mask, -labels, float("inf"))
+    by_rank = tf.sort(keys, axis=1)
+    start = tf.searchsorted(by_rank, keys, side="left")
+    end = tf.searchsorted(by_rank, keys, side="right")
+    ranks = tf.cast(start + end - 1, labels.dtype) / 2
+    return tf.where(tf.math.is_nan(labels), labels, ranks)  # it should be seen
+
+
+def _is_zero(first: Index) -> bool:
+    return isinstance(first, int) and first == 0
+
+
+def _columns(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
+    """Returns `count` columns of `x` from the one of index `first`, 0 past the last."""
+    size = x.shape[1]
+    if isinstance(count, int) and _is_zero(first) and size is not None:
+        if count <= size:
+            return x[:, :count]
+    return part(tf.pad(x, [[0, 0], [0, count]]), first, count)
+
+
+def part(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
+    """Returns `x[:, first : first + count]`, whose shape XLA then knows."""
+    begin = [0, first, *[0] * (x.shape.rank - 2)]
+    shape = tf.shape(x)
+    size = tf.concat([shape[:1], [count], shape[2:]], axis=0)
+    part = tf.slice(x, begin, size)
+    static = [count if isinstance(count, int) else None]
+    part.set_shape([x.shape[0], *static, *x.shape[2:]])
+    return part
