@@ -348,7 +348,7 @@ def _sinkhorn_by_grades(
     penalty = tf.constant(cost.variance_penalty / regularization, dtype)
     within = tf.where(alone, tf.zeros_like(size), -penalty)
     # log(1 - a); the a of an item that is alone is 1.
-    log_rest = tf.where(alone, _NOTHING, tf.math.log(-tf.math.expm1(-penalty)))
+    log_rest = tf.where(~alone, tf.math.log(-tf.math.expm1(-penalty)), _NOTHING)
     places = cost.positions(tf.maximum(grades, 0)) / regularization
     log_kernel = -tf.abs(places[:, :, tf.newaxis] - places[:, tf.newaxis, :])
     log_kernel = tf.linalg.set_diag(log_kernel, within)
@@ -457,7 +457,7 @@ class RankingKernel:
         penalty = tf.constant(cost.variance_penalty / regularization, dtype)
         alone = count == 1
         self._within = tf.where(alone, tf.zeros_like(count), -penalty)
-        log_rest = tf.where(alone, _NOTHING, tf.math.log(-tf.math.expm1(-penalty)))
+        log_rest = tf.where(~alone, tf.math.log(-tf.math.expm1(-penalty)), _NOTHING)
         self._log_rest = self._of_item(log_rest)
 
     def log_product(self, log_x: tf.Tensor) -> tf.Tensor:
