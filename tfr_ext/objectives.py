@@ -85,7 +85,8 @@ class _Graded(Objective):
     """An objective of graded labels: a list is empty without a label above 0."""
 
     def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
-        return ~tf.reduce_any(labels > 0, axis=1)
+        # Of a NaN it is False: it should be seen.
+        return tf.reduce_max(labels, axis=1) <= 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,10 +96,11 @@ class _Binary(Objective):
     relevance_threshold: float = 1.0
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
-        return tf.cast(labels >= self.relevance_threshold, labels.dtype)
+        relevant = tf.cast(labels >= self.relevance_threshold, labels.dtype)
+        return tf.where(tf.math.is_nan(labels), labels, relevant)
 
     def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
-        return ~tf.reduce_any(labels >= self.relevance_threshold, axis=1)
+        return tf.reduce_max(labels, axis=1) < self.relevance_threshold
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,8 +40,6 @@ _FEW_GRADES = 8
 _MOST_PENALTY = 40.0
 # Gains above this are alike. b**31 is less for any base b up to 9.
 _MAX_LOG_GAIN = 69.0
-# Where the graph does not know the list size, scans double so often: to 2**20 items.
-_MOST_DOUBLINGS = 20
 # Log of a probability that is 0 for any purpose, and finite.
 _LEAST_LOG_PROBABILITY = -1e30
 
@@ -428,7 +426,7 @@ class RankingKernel:
         """
         dtype = labels.dtype
         batch, size = tf.shape(labels)[0], masked.list_size(labels)
-        self._shape = tf.shape(labels)
+        self._shape = [batch, size]
         self._mask = mask
         order = ranking(labels, mask)
         by_rank = tf.gather(labels, order, batch_dims=1)
@@ -480,9 +478,8 @@ class RankingKernel:
 
     def _others(self, sums: tf.Tensor) -> tf.Tensor:
         """Returns log sum over other groups h of exp(-|x_g - x_h|) exp(sums_h)."""
-        size = self._shape[1]
-        above = _scan(sums, self._places, size)
-        below = _scan(tf.reverse(sums, [1]), -tf.reverse(self._places, [1]), size)
+        above = _scan(sums, self._places)
+        below = _scan(tf.reverse(sums, [1]), -tf.reverse(self._places, [1]))
         return _log_add(above, tf.reverse(below, [1]))
 
     def _max(self, x: tf.Tensor) -> tf.Tensor:
@@ -504,20 +501,27 @@ class RankingKernel:
         return tf.reshape(taken, self._shape)
 
 
-def _scan(sums: tf.Tensor, places: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _scan(sums: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     """Returns log sum_{h < g} exp(sums_h - (x_h - x_g)), for places x that fall."""
+    size = masked.list_size(sums)
+    index = tf.range(size)
 
     def shifted(x: tf.Tensor, by: masked.Size, fill: float) -> tf.Tensor:
-        return tf.pad(x, [[0, 0], [by, 0]], constant_values=fill)[:, :size]
+        # Not a pad and a slice, whose sizes XLA would have to know.
+        moved = tf.gather(x, tf.maximum(index - by, 0), axis=1)
+        return tf.where(index < by, tf.constant(fill, x.dtype), moved)
 
-    static = sums.shape[1]
-    powers = _MOST_DOUBLINGS if static is None else max(static - 1, 0).bit_length()
-    total = sums
-    for power in range(powers):
-        by = masked.minimum(2**power, size if static is None else static)
-        distance = tf.maximum(shifted(places, by, 0) - places, 0)
-        total = _log_add(total, shifted(total, by, _NOTHING) - distance)
-    return shifted(total, 1, _NOTHING) - tf.maximum(shifted(places, 1, 0) - places, 0)
+    def distance(by: masked.Size) -> tf.Tensor:
+        return tf.maximum(shifted(places, by, 0) - places, 0)
+
+    def step(by: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        before = shifted(total, by, _NOTHING) - distance(by)
+        return 2 * by, _log_add(total, before)
+
+    _, total = tf.while_loop(
+        lambda by, _: by < size, step, (tf.constant(1), sums), maximum_iterations=31
+    )
+    return shifted(total, 1, _NOTHING) - distance(1)
 
 
 def _log_add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:

@@ -424,7 +424,7 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
         if self._straight_through:
             exact = self._exact(labels, scores, mask) / count
             loss = tf.stop_gradient(exact) + (loss - tf.stop_gradient(loss))
-        is_empty = ~tf.reduce_any(labels > 0, axis=1)
+        is_empty = tf.reduce_max(labels, axis=1) <= 0
         return tf.where(is_empty, tf.zeros_like(loss), loss)[:, tf.newaxis]
 
     @staticmethod
