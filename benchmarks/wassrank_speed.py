@@ -17,7 +17,7 @@ import tensorflow_ranking as tfr
 import timing
 
 import tfr_ext
-from tfr_ext import transport
+from tfr_ext import ranking_transport, transport
 
 import tensorflow as tf  # isort: skip
 
@@ -39,7 +39,7 @@ def dense(num_iterations: int = 20, regularization: float = 0.1) -> timing.Loss:
     @tf.custom_gradient
     def distance(labels: tf.Tensor, scores: tf.Tensor) -> tuple:
         mask = tf.ones_like(labels, tf.bool)
-        kernel = -transport.RankingCost().matrix(labels) / regularization
+        kernel = -ranking_transport.RankingCost().matrix(labels) / regularization
         log_prediction = transport.log_softmax(scores, mask)
         log_target = transport.log_softmax(labels, mask)
         log_u, log_v = transport.sinkhorn(

@@ -55,7 +55,14 @@ class Head:
             count = train.label_distributions.shape[1]
         else:
             highest = float(train.labels.max()) if max_label is None else max_label
-            count = max(1, math.ceil(highest)) + 1
+            if highest != math.floor(highest):
+                raise ValueError(
+                    f"--head={self.kind} needs whole grades, but the highest label is "
+                    f"{highest:g} ("
+                    + ("of the training lists" if max_label is None else "--max_label")
+                    + "). --grade_values names the grades of other labels."
+                )
+            count = max(1, int(highest)) + 1
         return dataclasses.replace(self, values=grades.even_values(count))
 
     def loss_params(self, loss: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +75,29 @@ class Head:
         if self.trained_values and "grade_values" in losses.parameters(loss):
             return {**params, "grade_values": self.trained_values}
         return params
+
+    def check_loss(self, key: str, loss: tf.keras.losses.Loss) -> None:
+        """Checks that a loss takes what the model ends in.
+
+        Args:
+            key: key of the loss.
+            loss: the loss.
+
+        Raises:
+            ValueError: if it does not.
+        """
+        of_grades = getattr(loss, "RANK", 2) == 3
+        if of_grades and self.kind != "grades":
+            raise ValueError(
+                f"--loss={key} compares distributions over grades: it needs "
+                f"--head=grades, not --head={self.kind}."
+            )
+        if self.kind == "grades" and not of_grades:
+            raise ValueError(
+                f"--head=grades is for losses of distributions over grades "
+                f"({', '.join(_GRADE_LOSSES)}), not for --loss={key}. "
+                "--head=expected_grade trains any loss through the grades."
+            )
 
     def scorer(self, network: tfr.keras.model.Scorer) -> tfr.keras.model.Scorer:
         """Returns what gives the model's output in training.
@@ -109,7 +139,10 @@ def from_flags(flags: Any, loss_params: dict[str, Any]) -> Head:
                 "--grade_values must be numbers separated by commas. "
                 f"Received: {flags.grade_values}."
             ) from None
-        grades.check_values("grade_values", values)
+        try:
+            grades.check_values("grade_values", values)
+        except ValueError as error:
+            raise ValueError(f"--grade_values: {error}") from error
         if kind == "score":
             raise ValueError("--grade_values has no meaning with --head=score.")
     if kind == "grades":

@@ -121,6 +121,9 @@ def check_loss(
             FLAGS.loss, params, loss_schedules, 1, FLAGS.num_epochs
         )
         loss = tfr_ext.losses.get(FLAGS.loss, **params)
+        head.check_loss(FLAGS.loss, loss)
+        if loss_schedules:
+            loss.set_step(FLAGS.num_epochs)  # of one step each
         # Nothing runs: a random loss would draw its first numbers.
         tf.function(loss).get_concrete_function(*head.example())
     except (AttributeError, TypeError, ValueError) as error:

@@ -5,13 +5,15 @@ import pytest
 import tensorflow as tf
 
 from tests import oracles_wassrank as oracle
-from tfr_ext import losses, transport
+from tfr_ext import losses, ranking_transport, transport
 
 NOTHING = -np.inf
 COSTS = [
-    transport.RankingCost(),
-    transport.RankingCost(relevance_gap=0.0),
-    transport.RankingCost(variance_penalty=0.01, relevance_gap=3.0, gain_base=1.5),
+    ranking_transport.RankingCost(),
+    ranking_transport.RankingCost(relevance_gap=0.0),
+    ranking_transport.RankingCost(
+        variance_penalty=0.01, relevance_gap=3.0, gain_base=1.5
+    ),
 ]
 
 
@@ -92,7 +94,7 @@ def test_a_product_with_the_kernel_equals_the_dense_one(cost, name, dtype):
     for regularization in (0.01, 0.1, 5.0):
         for spread in (1.0, 1e3, 1e5, 1e19):
             log_x = tf.constant(spread * rng.normal(size=labels.shape), dtype)
-            kernel = transport.RankingKernel(labels, mask, cost, regularization)
+            kernel = ranking_transport.RankingKernel(labels, mask, cost, regularization)
             expected = dense_product(labels, mask, cost, regularization)(log_x)
             rtol = 1e-13 if dtype == tf.float64 else 2e-6
             assert_close(kernel.log_product(log_x), expected, mask, rtol)
@@ -105,7 +107,7 @@ def test_ranking_sinkhorn_equals_the_dense_sinkhorn(cost, name, regularization):
     labels, mask = tensors(name)
     log_prediction = log_prediction_for(mask)
     for num_iterations in (1, 12):
-        actual = transport.ranking_sinkhorn(
+        actual = ranking_transport.ranking_sinkhorn(
             labels, log_prediction, mask, cost, regularization, num_iterations
         )
         expected = transport.sinkhorn(
@@ -135,14 +137,14 @@ def test_without_static_shapes_it_is_the_same(jit, dtype):
         jit_compile=jit,
     )
     def graph(labels, log_prediction, mask):
-        return transport.ranking_sinkhorn(
+        return ranking_transport.ranking_sinkhorn(
             labels, log_prediction, mask, COSTS[0], 0.1, 8
         )
 
     for name in BATCHES:
         labels, mask = tensors(name, dtype)
         log_prediction = log_prediction_for(mask, dtype)
-        expected = transport.ranking_sinkhorn(
+        expected = ranking_transport.ranking_sinkhorn(
             labels, log_prediction, mask, COSTS[0], 0.1, 8
         )
         rtol = 1e-13 if dtype == tf.float64 else 1e-5
@@ -162,7 +164,7 @@ def mild_problem(seed=0, size=12):
 
 def solved(labels, scores, regularization, num_iterations):
     """Target, prediction and plan of one list by the code under test."""
-    problem = transport.RankingTransport(
+    problem = ranking_transport.RankingTransport(
         regularization=regularization,
         num_iterations=num_iterations,
         score_scale=1.0,

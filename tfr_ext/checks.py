@@ -89,16 +89,14 @@ def at_least(argument: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def sequence(argument: str, value: Any, length: int) -> list[Any]:
-    """Returns `value` as a list of some length.
+def sequence(argument: str, value: Any, length: int, per: str) -> list[Any]:
+    """Returns `value` as a list of some length, which `per` describes.
 
     Raises:
         ValueError: if it is no sequence, or one of another length.
     """
     if not isinstance(value, (list, tuple)) or len(value) != length:
-        raise ValueError(
-            f"`{argument}` must be a list of {length} numbers. Received: {value!r}."
-        )
+        raise ValueError(f"`{argument}` must be a list of {per}. Received: {value!r}.")
     return list(value)
 
 

@@ -124,6 +124,8 @@ _PIRANK_INVALID = (
 )
 _WASSRANK_INVALID = (
     ({"regularization": 0.0}, "regularization"),
+    ({"regularization": 1e-7}, "regularization"),
+    ({"relevance_gap": 1e31}, "relevance_gap"),
     ({"num_iterations": 0}, "num_iterations"),
     ({"num_iterations": 2.5}, "num_iterations"),
     ({"variance_penalty": 0.0}, "variance_penalty"),
@@ -236,6 +238,16 @@ CASES: list[LossCase] = [
     LossCase("pirank_arp_loss", {**_TREE, **_SMOOTH, "topn": None}, by_position=True),
     LossCase("neural_sort_cross_entropy_loss", invalid=_PIRANK_INVALID[:2]),
     LossCase("neural_sort_cross_entropy_loss", _SMOOTH),
+    LossCase(
+        "wass_rank_loss",
+        {
+            "regularization": 1.1e-6,
+            "relevance_gap": 9e29,
+            "gain_base": 999.0,
+            "num_iterations": 2,
+        },
+        empty_is_zero=False,
+    ),
     LossCase("wass_rank_loss", invalid=_WASSRANK_INVALID, empty_is_zero=False),
     LossCase(
         "wass_rank_loss",

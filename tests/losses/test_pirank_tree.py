@@ -286,3 +286,13 @@ def test_all_heights_follow_a_schedule_of_the_temperature(straight_through):
         )
         np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)
         np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-12)
+
+
+def test_merge_topn_may_ask_more_of_the_root_than_branching_gives():
+    """The root has as many children as the list needs."""
+    rng = np.random.default_rng(3)
+    scores, labels = rng.normal(size=[1, 30]), rng.integers(0, 3, [1, 30])
+    arguments = {"topn": 10, "depth": 2, "straight_through": False}
+    asked = losses.PiRankNDCGLoss(branching=[3, 2], merge_topn=[3, 10], **arguments)
+    grown = losses.PiRankNDCGLoss(branching=[3, 10], **arguments)
+    np.testing.assert_allclose(asked(labels, scores), grown(labels, scores), rtol=1e-12)

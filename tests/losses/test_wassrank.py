@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests import oracles_wassrank as oracle
-from tfr_ext import losses, metrics, transport
+from tfr_ext import losses, metrics, ranking_transport
 
 # The two ways to a product with the kernel, and the limits of the arguments.
 ARGUMENTS = [
@@ -18,7 +18,9 @@ ARGUMENTS = [
     {"regularization": 0.01},
 ]
 
-PROBLEM = [field.name for field in dataclasses.fields(transport.RankingTransport)]
+PROBLEM = [
+    field.name for field in dataclasses.fields(ranking_transport.RankingTransport)
+]
 
 
 def few_labels(seed=0):
@@ -131,12 +133,14 @@ def test_the_two_oracles_agree():
 
 def test_each_batch_goes_the_way_it_is_meant_to_test(monkeypatch):
     ways = []
-    fast, general = transport._sinkhorn_by_grades, transport.sinkhorn
+    fast, general = ranking_transport._sinkhorn_by_grades, ranking_transport.sinkhorn
     monkeypatch.setattr(
-        transport, "_sinkhorn_by_grades", lambda *a: ways.append("fast") or fast(*a)
+        ranking_transport,
+        "_sinkhorn_by_grades",
+        lambda *a: ways.append("fast") or fast(*a),
     )
     monkeypatch.setattr(
-        transport, "sinkhorn", lambda *a: ways.append("general") or general(*a)
+        ranking_transport, "sinkhorn", lambda *a: ways.append("general") or general(*a)
     )
     for make in (few_labels, many_labels, mixed_labels):
         y_true, y_pred, _ = padded(with_scores(make()))
@@ -178,7 +182,7 @@ def test_more_iterations_raise_the_value_and_lower_the_marginal_error(make):
         loss = losses.WassRankLoss(
             reduction="none", num_iterations=num_iterations, regularization=1.0
         )
-        problem = transport.RankingTransport(
+        problem = ranking_transport.RankingTransport(
             **{name: loss.get_config()[name] for name in PROBLEM}
         )
         values.append(loss(y_true, y_pred).numpy()[:, 0])

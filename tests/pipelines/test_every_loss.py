@@ -35,7 +35,8 @@ SCRIPT = textwrap.dedent(
         flags.FLAGS([
             "train", f"--model_dir={sys.argv[2]}/{key}", f"--loss={key}",
             "--synthetic_num_queries=24", "--synthetic_list_size=7",
-            "--hidden_sizes=4", "--num_epochs=2", "--verbose=silent", *extra,
+            "--hidden_sizes=4", "--num_epochs=2", "--batch_size=5",
+            "--verbose=silent", *extra,
         ])
         for name in ("loss_param", "loss_schedule"):
             flags.FLAGS[name].value = [

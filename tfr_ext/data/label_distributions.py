@@ -43,7 +43,8 @@ def with_label_distributions(lists: RankingLists, num_grades: int) -> RankingLis
     if wrong.any():
         raise ValueError(
             f"With {num_grades} grades, labels must be integers from 0 to "
-            f"{num_grades - 1}. There is a label {labels[wrong][0]:g}."
+            f"{num_grades - 1}. There is a label {labels[wrong][0]:g}. The number of "
+            "grades comes from `grade_values` or `max_label`, if one is given."
         )
     one_hot = np.eye(num_grades, dtype=np.float32)[labels.astype(np.int64)]
     return dataclasses.replace(lists, label_distributions=one_hot)

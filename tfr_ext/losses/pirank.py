@@ -49,8 +49,11 @@ class _PiRankLoss(base.MetricLoss):
     ) -> list[int] | None:
         if values is None:
             return None
-        numbers = checks.sequence(argument, values, self._depth)
+        numbers = checks.sequence(argument, values, self._depth, self._per_depth())
         return [checks.at_least(argument, n, 1) for n in numbers]
+
+    def _per_depth(self) -> str:
+        return f"`depth` = {self._depth} numbers"
 
     def _checked_merge_topn(self, values: Sequence[int] | None) -> list[int] | None:
         sizes = self._per_height("merge_topn", values)
@@ -62,7 +65,8 @@ class _PiRankLoss(base.MetricLoss):
                 f"`merge_topn` must end in `topn`. Received: {sizes}, and topn {topn}."
             )
         held = 1
-        for size, branch in zip(sizes, self._branching or []):
+        # The root has as many children as the list needs.
+        for size, branch in zip(sizes[:-1], self._branching or []):
             block = held * branch
             if not min(topn, block) <= size <= block:
                 raise ValueError(
@@ -77,7 +81,9 @@ class _PiRankLoss(base.MetricLoss):
     ) -> list[float] | None:
         if values is None:
             return None
-        numbers = checks.sequence("merge_temperatures", values, self._depth)
+        numbers = checks.sequence(
+            "merge_temperatures", values, self._depth, self._per_depth()
+        )
         numbers = [checks.positive("merge_temperatures", n) for n in numbers]
         if sorted(numbers) != numbers or numbers[-1] != self._first_temperature:
             raise ValueError(

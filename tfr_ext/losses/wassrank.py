@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
-from tfr_ext import masked, transport
+from tfr_ext import masked, ranking_transport
 from tfr_ext.losses import base
 from tfr_ext.metrics import SinkhornErrorMetric
 
@@ -78,7 +78,7 @@ class WassRankLoss(base.ListwiseLoss):
             reduction: a `tf.keras.losses.Reduction`.
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
-            regularization: of the entropy, positive; the paper's lambda.
+            regularization: of the entropy, between 1e-6 and 1e30; the paper's lambda.
             num_iterations: Sinkhorn iterations, at least 1.
             variance_penalty: cost between items of the same label, positive; the
                 paper's alpha.
@@ -92,7 +92,7 @@ class WassRankLoss(base.ListwiseLoss):
             ValueError: if an argument is out of its range.
         """
         super().__init__(reduction, name, ragged)
-        self._problem = transport.RankingTransport(
+        self._problem = ranking_transport.RankingTransport(
             regularization=regularization,
             num_iterations=num_iterations,
             variance_penalty=variance_penalty,

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, inputs, transport
+from tfr_ext import checks, inputs, ranking_transport
 
 
 @tf.keras.utils.register_keras_serializable(package="tfr_ext")
@@ -59,7 +59,7 @@ class SinkhornErrorMetric(tf.keras.metrics.Mean):
             ValueError: if an argument is out of its range.
         """
         super().__init__(name=name, dtype=dtype)
-        self._problem = transport.RankingTransport(
+        self._problem = ranking_transport.RankingTransport(
             regularization=regularization,
             num_iterations=num_iterations,
             variance_penalty=variance_penalty,
