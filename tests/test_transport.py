@@ -40,7 +40,14 @@ def label_batches():
     mask[:, 0] = True
     mask[3] = [True] + [False] * 23
     both = np.concatenate([few[:2], many[:2]])
-    return {"few": (few, mask), "many": (many, mask), "both": (both, mask)}
+    # So near each other that an item feels the farthest.
+    near = np.stack([rng.permutation(24) / 1000 for _ in range(4)])
+    return {
+        "few": (few, mask),
+        "many": (many, mask),
+        "both": (both, mask),
+        "near": (near, np.ones_like(mask)),
+    }
 
 
 BATCHES = label_batches()

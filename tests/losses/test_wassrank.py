@@ -115,11 +115,11 @@ def test_random_small_lists_equal_the_oracle(arguments):
 
 
 @pytest.mark.parametrize("num_labels", [3, 300])
-@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+@pytest.mark.parametrize("arguments", ARGUMENTS[::3], ids=str)
 def test_long_lists_equal_the_oracle(num_labels, arguments):
     rng = np.random.default_rng(num_labels)
     labels = rng.integers(0, num_labels, 200) / num_labels * 4
-    lists = with_scores([labels, labels[:130], labels[:70]])
+    lists = with_scores([labels, labels[:130]])
     assert_equal_to(oracle.value_and_gradient_of_long_lists, lists, **arguments)
 
 
@@ -202,7 +202,10 @@ EXTREMES = [
 ]
 
 
-@pytest.mark.parametrize("labels", [[0, 1, 0, 2, 4, 0], [31, 0, 17, 31, 30, 1]])
+@pytest.mark.parametrize(
+    "labels",
+    [[0, 1, 0, 2, 4, 0], [31, 0, 17, 31, 30, 1], [10000, 0, 9999, 5000, 1, 1]],
+)
 @pytest.mark.parametrize("arguments", [*ARGUMENTS, {"score_scale": 1e3}], ids=str)
 def test_extreme_scores_in_float32_equal_float64(labels, arguments):
     loss = losses.WassRankLoss(reduction="none", **arguments)
@@ -217,8 +220,9 @@ def test_extreme_scores_in_float32_equal_float64(labels, arguments):
     np.testing.assert_allclose(single[1], exact[1], rtol=1e-4, atol=1e-6 * most)
 
 
-@pytest.mark.parametrize("num_labels", [5, 5000])
-@pytest.mark.parametrize("regularization", [0.1, 10.0])
+@pytest.mark.parametrize(
+    ("num_labels", "regularization"), [(5, 0.1), (5, 10.0), (5000, 0.1)]
+)
 def test_long_lists_in_float32_equal_float64(num_labels, regularization):
     rng = np.random.default_rng(num_labels)
     labels = (rng.permutation(5000) % num_labels) * (4 / (num_labels - 1))

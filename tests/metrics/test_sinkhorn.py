@@ -10,7 +10,7 @@ from tfr_ext import losses, metrics
 ARGUMENTS = [
     {},
     {"regularization": 20.0, "num_iterations": 4, "score_scale": 2.0},
-    {"regularization": 0.02, "relevance_gap": 0.0, "gain_base": 2.0},
+    {"regularization": 0.02, "relevance_gap": 0.0, "num_iterations": 5},
     {"variance_penalty": 0.5, "num_iterations": 1},
 ]
 
