@@ -56,6 +56,10 @@ figures: $(VENV)/.installed
 
 bench: $(VENV)/.installed-test
 	$(RUN) benchmarks/smoothi_speed.py
+	$(RUN) benchmarks/pirank_speed.py
+	$(RUN) benchmarks/wassrank_speed.py
+	$(RUN) benchmarks/kl_speed.py
+	$(RUN) benchmarks/growth.py --figure docs/figures/growth.png
 	$(RUN) benchmarks/parse_speed.py
 
 reproduce: $(VENV)/.installed

@@ -9,7 +9,7 @@ item label: negative at padding.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import tensorflow as tf
 
@@ -153,6 +153,47 @@ def list_weights(labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor) -> tf.T
         tf.reduce_sum(weights * importance, axis=1, keepdims=True),
         tf.reduce_sum(importance, axis=1, keepdims=True),
     )
+
+
+class Lists(NamedTuple):
+    """Clean inputs of a metric.
+
+    Attributes:
+        labels: labels, 0 at padding, `[batch, list]`.
+        scores: scores, `[batch, list]`.
+        mask: True at real items, `[batch, list]`.
+        weights: one weight a list, `[batch]`, 0 for a row of nothing but padding.
+    """
+
+    labels: tf.Tensor
+    scores: tf.Tensor
+    mask: tf.Tensor
+    weights: tf.Tensor
+
+
+def lists(
+    y_true: TensorLike,
+    y_pred: TensorLike,
+    sample_weight: TensorLike | None,
+    ragged: bool,
+) -> Lists:
+    """Checks and cleans the inputs of a metric of lists.
+
+    Args:
+        y_true: labels `[batch, list]`, negative at padding.
+        y_pred: scores `[batch, list]`.
+        sample_weight: weights as a loss takes them.
+        ragged: whether they may be ragged tensors.
+
+    Raises:
+        ValueError: if the shapes do not fit each other.
+    """
+    labels, scores = dense(y_true, y_pred, ragged)
+    mask = real_items(labels)
+    weights = item_weights(sample_weight, labels, ragged)
+    labels = tf.where(mask, labels, 0)
+    weights = list_weights(labels, mask, weights)[:, 0]
+    return Lists(labels, scores, mask, weights)
 
 
 def _ragged_to_dense(

@@ -27,6 +27,23 @@ def value_and_gradient(loss, labels, scores, weights=None):
     return value.numpy(), tape.gradient(value, scores).numpy()
 
 
+def assert_graph_equals_eager(case, shape, jit):
+    labels, scores = batch()
+    loss = case.build()
+
+    @tf.function(input_signature=[tf.TensorSpec(shape)] * 2, jit_compile=jit)
+    def step(labels, scores):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            value = loss(labels, scores)
+        return value, tape.gradient(value, scores)
+
+    value, slopes = value_and_gradient(loss, labels, scores)
+    graph_value, graph_slopes = step(labels, scores)
+    np.testing.assert_allclose(graph_value, value, rtol=1e-5)
+    np.testing.assert_allclose(graph_slopes, slopes, rtol=1e-4, atol=1e-6)
+
+
 def test_padding_is_invisible(case):
     loss = case.build()
     labels, scores = batch()
@@ -240,18 +257,4 @@ def test_wrong_arguments_are_named(case):
     ids=["graph", "dynamic", "xla"],
 )
 def test_graphs_equal_eager(case, static, jit):
-    labels, scores = batch()
-    loss = case.build()
-    shape = [3, 5] if static else [None, None]
-
-    @tf.function(input_signature=[tf.TensorSpec(shape)] * 2, jit_compile=jit)
-    def step(labels, scores):
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(labels, scores)
-        return value, tape.gradient(value, scores)
-
-    value, slopes = value_and_gradient(loss, labels, scores)
-    graph_value, graph_slopes = step(labels, scores)
-    np.testing.assert_allclose(graph_value, value, rtol=1e-5)
-    np.testing.assert_allclose(graph_slopes, slopes, rtol=1e-4, atol=1e-6)
+    assert_graph_equals_eager(case, [3, 5] if static else [None, None], jit)

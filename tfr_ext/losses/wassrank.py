@@ -27,10 +27,10 @@ class WassRankLoss(base.ListwiseLoss):
     \mathcal{L} = \lambda \Big(\sum_i t_i \log v_i + \sum_i p_i \log u_i\Big)
     $$
 
-    and its gradient in `p` is `lambda log u`, up to a constant. Both are lower bounds
-    in the making: with the defaults, 20 iterations are far from convergence, and what
-    the loss does is what it did in the paper. `SinkhornErrorMetric` tells how far.
-    All lists count, those without a relevant item too.
+    and its gradient in `p` is `lambda log u`, up to a constant. With the defaults 20
+    iterations are far from convergence: until then the value is a lower bound, and the
+    gradient the one that Algorithm 1 takes. `SinkhornErrorMetric` tells how far. All
+    lists count, those without a relevant item too.
 
     Standalone usage:
 

@@ -101,12 +101,9 @@ class RankingMetric(tf.keras.metrics.Metric):
             y_pred: scores `[batch, list]`.
             sample_weight: weights as a loss takes them.
         """
-        ragged = self._arguments["ragged"]
-        labels, scores = inputs.dense(y_true, y_pred, ragged)
-        mask = inputs.real_items(labels)
-        weights = inputs.item_weights(sample_weight, labels, ragged)
-        labels = tf.where(mask, labels, 0)
-        weights = inputs.list_weights(labels, mask, weights)[:, 0]
+        labels, scores, mask, weights = inputs.lists(
+            y_true, y_pred, sample_weight, self._arguments["ragged"]
+        )
         values, empty = metric_per_list(self._objective, labels, scores, mask)
         rule = self._arguments["empty_list"]
         values = tf.where(empty, tf.cast(rule == "one", values.dtype), values)

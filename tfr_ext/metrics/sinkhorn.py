@@ -82,12 +82,10 @@ class SinkhornErrorMetric(tf.keras.metrics.Mean):
             y_pred: scores `[batch, list]`.
             sample_weight: weights as a loss takes them.
         """
-        labels, scores = inputs.dense(y_true, y_pred, self._ragged)
-        mask = inputs.real_items(labels)
-        weights = inputs.item_weights(sample_weight, labels, self._ragged)
-        labels, scores = (tf.where(mask, x, 0) for x in (labels, scores))
-        weights = inputs.list_weights(labels, mask, weights)[:, 0]
-        # A row of nothing but padding has weight 0.
+        labels, scores, mask, weights = inputs.lists(
+            y_true, y_pred, sample_weight, self._ragged
+        )
+        scores = tf.where(mask, scores, 0)
         super().update_state(
             self._problem.marginal_error(labels, scores, mask), weights
         )
