@@ -98,8 +98,8 @@ def test_a_product_with_the_kernel_equals_the_dense_one(cost, name, dtype):
     labels, mask = tensors(name, dtype)
     rng = np.random.default_rng(2)
     # The last reaches as far as the costs of label 31: far items then matter.
-    for regularization in (0.01, 0.1, 5.0):
-        for spread in (1.0, 1e3, 1e5, 1e19):
+    for regularization in (0.02, 5.0):
+        for spread in (1.0, 1e4, 1e19):
             log_x = tf.constant(spread * rng.normal(size=labels.shape), dtype)
             kernel = ranking_transport.RankingKernel(labels, mask, cost, regularization)
             expected = dense_product(labels, mask, cost, regularization)(log_x)
@@ -107,13 +107,13 @@ def test_a_product_with_the_kernel_equals_the_dense_one(cost, name, dtype):
             assert_close(kernel.log_product(log_x), expected, mask, rtol)
 
 
-@pytest.mark.parametrize("regularization", [0.05, 1.0, 50.0])
+@pytest.mark.parametrize("regularization", [0.05, 5.0])
 @pytest.mark.parametrize("name", BATCHES)
 @pytest.mark.parametrize("cost", COSTS, ids=str)
 def test_ranking_sinkhorn_equals_the_dense_sinkhorn(cost, name, regularization):
     labels, mask = tensors(name)
     log_prediction = log_prediction_for(mask)
-    for num_iterations in (1, 12):
+    for num_iterations in (1, 6):
         actual = ranking_transport.ranking_sinkhorn(
             labels, log_prediction, mask, cost, regularization, num_iterations
         )
@@ -129,16 +129,12 @@ def test_ranking_sinkhorn_equals_the_dense_sinkhorn(cost, name, regularization):
             assert not x.numpy()[~mask.numpy()].any()
 
 
-@pytest.mark.parametrize(
-    ("jit", "dtype"),
-    [(False, tf.float64), (False, tf.float32), (True, tf.float64)],
-    ids=["graph-float64", "graph-float32", "xla-float64"],
-)
-def test_without_static_shapes_it_is_the_same(jit, dtype):
+@pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
+def test_without_static_shapes_it_is_the_same(jit):
     @tf.function(
         input_signature=[
-            tf.TensorSpec([None, None], dtype),
-            tf.TensorSpec([None, None], dtype),
+            tf.TensorSpec([None, None], tf.float64),
+            tf.TensorSpec([None, None], tf.float64),
             tf.TensorSpec([None, None], tf.bool),
         ],
         jit_compile=jit,
@@ -149,14 +145,13 @@ def test_without_static_shapes_it_is_the_same(jit, dtype):
         )
 
     for name in BATCHES:
-        labels, mask = tensors(name, dtype)
-        log_prediction = log_prediction_for(mask, dtype)
+        labels, mask = tensors(name)
+        log_prediction = log_prediction_for(mask)
         expected = ranking_transport.ranking_sinkhorn(
             labels, log_prediction, mask, COSTS[0], 0.1, 8
         )
-        rtol = 1e-13 if dtype == tf.float64 else 1e-5
         for x, y in zip(graph(labels, log_prediction, mask), expected):
-            assert_close(x, y, mask, rtol)
+            assert_close(x, y, mask, 1e-13)
 
 
 # A problem that converges in some hundred iterations.
