@@ -28,7 +28,8 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
 	@echo 'make test    run the tests (TFR_EXT_DATA=DIR, which has MQ2008/Fold1/train.txt'
-	@echo '             and so on, adds those on real data)'
+	@echo '             and so on, adds those on real data; TESTS=... are arguments of'
+	@echo '             pytest, such as a file)'
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make figures draw the figures of docs/losses'
@@ -41,7 +42,7 @@ demo: $(VENV)/.installed
 	$(RUN) -m pipelines.train --flagfile=configs/quickstart.cfg
 
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2
+	$(RUN) -m pytest -n 2 $(TESTS)
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff format --check .

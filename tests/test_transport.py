@@ -7,6 +7,8 @@ import tensorflow as tf
 from tests import oracles_wassrank as oracle
 from tfr_ext import losses, ranking_transport, transport
 
+pytestmark = pytest.mark.exhaustive
+
 NOTHING = -np.inf
 COSTS = [
     ranking_transport.RankingCost(),

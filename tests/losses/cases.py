@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tfr_ext import losses
@@ -265,3 +266,9 @@ CASES: list[LossCase] = [
 
 # The first case of each loss.
 ONE_EACH: list[LossCase] = list({case.key: case for case in reversed(CASES)}.values())
+
+# All cases as parameters of tests; what one of each loss does not need is exhaustive.
+PARAMETERS = [
+    pytest.param(case, marks=[] if case in ONE_EACH else pytest.mark.exhaustive)
+    for case in CASES
+]

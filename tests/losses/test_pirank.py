@@ -10,6 +10,8 @@ import tensorflow_ranking as tfr
 from tests import oracles, oracles_pirank
 from tfr_ext import losses
 
+pytestmark = pytest.mark.exhaustive
+
 
 def random_lists(seed, sizes=(1, 2, 5, 9), ties=False):
     rng = np.random.default_rng(seed)

@@ -10,6 +10,8 @@ from tests import oracles_pirank
 from tests.losses.test_pirank import padded, random_lists, value_and_slopes
 from tfr_ext import losses, relaxations
 
+pytestmark = pytest.mark.exhaustive
+
 
 def assert_equals_dense(loss, relaxed, lists):
     """Compares all values, and some slopes, with those of `relaxed(scores, labels)`."""

@@ -16,6 +16,8 @@ from tests.losses.test_pirank import (
 from tfr_ext import losses, relaxations
 from tfr_ext.relaxations import merge
 
+pytestmark = pytest.mark.exhaustive
+
 SIZES = (11, 1, 2, 7)
 
 

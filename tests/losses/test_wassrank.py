@@ -9,6 +9,8 @@ import tensorflow as tf
 from tests import oracles_wassrank as oracle
 from tfr_ext import losses, metrics, ranking_transport
 
+pytestmark = pytest.mark.exhaustive
+
 # The two ways to a product with the kernel, and the limits of the arguments.
 ARGUMENTS = [
     {},

@@ -9,6 +9,8 @@ import tensorflow as tf
 from tests import oracles
 from tfr_ext import objectives, relaxations
 
+pytestmark = pytest.mark.exhaustive
+
 # Functions of scores, mask, number of ranks and temperature.
 RELAXATIONS = {
     "smoothi": lambda s, m, k, t: relaxations.smoothi(s, m, k, alpha=1 / t),

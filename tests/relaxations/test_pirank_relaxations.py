@@ -9,6 +9,8 @@ import tensorflow as tf
 from tests import oracles, oracles_pirank
 from tfr_ext import relaxations
 
+pytestmark = pytest.mark.exhaustive
+
 TREE = {"temperatures": [0.5, 1.0, 2.0], "branching": [2, 3, 2]}
 WIDE = {"temperatures": [1.0, 2.0], "branching": [5, 2], "merge_topn": [5, 3]}
 # The operator, its oracle, and arguments of both.
