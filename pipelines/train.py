@@ -123,7 +123,10 @@ def check_loss(
         loss = tfr_ext.losses.get(FLAGS.loss, **params)
         head.check_loss(FLAGS.loss, loss)
         if loss_schedules:
-            loss.set_step(FLAGS.num_epochs)  # of one step each
+            try:
+                loss.set_step(FLAGS.num_epochs)
+            except ValueError as error:
+                raise ValueError(f"{error} (A step is an epoch here.)") from error
         # Nothing runs: a random loss would draw its first numbers.
         tf.function(loss).get_concrete_function(*head.example())
     except (AttributeError, TypeError, ValueError) as error:

@@ -180,7 +180,7 @@ def bad(tmp_path, *flags):
         (["--loss_schedule=delta:linear:0.2"], ["'delta'", "schedules of: alpha"]),
         (
             ["--loss_schedule=alpha:exponential:1e9", "--num_epochs=4"],
-            ["step 20 of its schedule", "`alpha`", "(0, 1e+30)"],
+            ["step 4 of its schedule", "A step is an epoch", "`alpha`", "(0, 1e+30)"],
         ),
         (["--metrics=ndgc_10"], ["'ndgc_10'", "ndcg"]),
         (["--monitor=loss"], ["'loss'"]),

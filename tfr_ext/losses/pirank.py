@@ -22,7 +22,7 @@ _LEAST_PROBABILITY = 1e-20
 
 
 class _PiRankLoss(base.MetricLoss):
-    """An objective read off NeuralSort, or off its merge tree."""
+    """A linear objective read off NeuralSort, or off its merge tree."""
 
     def __init__(
         self,
@@ -93,24 +93,6 @@ class _PiRankLoss(base.MetricLoss):
             )
         return numbers
 
-    def compute(
-        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
-    ) -> tf.Tensor:
-        """See `RankingLoss`."""
-        relaxed = super().compute(labels, scores, mask)
-        if not self._straight_through:
-            return relaxed
-        objective = self._objective
-        ranked = relaxations.exact_expectation(
-            scores,
-            mask,
-            objective.item_values(labels),
-            masked.num_ranks(labels, objective.topn),
-        )
-        exact = objective.loss(ranked, labels, mask)[:, tf.newaxis]
-        # The difference is exactly 0, unless it is NaN.
-        return tf.stop_gradient(exact) + (relaxed - tf.stop_gradient(relaxed))
-
     def _expected_at_ranks(
         self,
         scores: tf.Tensor,
@@ -137,7 +119,13 @@ class _PiRankLoss(base.MetricLoss):
                 self._branching,
                 self._merge_topn,
             )
-        return ranked[:, :num_ranks]
+        ranked = ranked[:, :num_ranks]
+        if not self._straight_through:
+            return ranked
+        # The objectives are linear: what is exact here makes the value exact, and
+        # leaves the gradient as it is. The difference is 0, unless it is NaN.
+        exact = relaxations.exact_expectation(scores, mask, values, num_ranks)
+        return exact + (ranked - tf.stop_gradient(ranked))
 
     def _temperatures(self, root: float | tf.Tensor) -> list[float | tf.Tensor]:
         """Returns the temperature of each height; all follow a schedule of the root."""
