@@ -215,7 +215,9 @@ def test_float64_scores_are_computed_in_float64(case):
     single, _ = value_and_gradient(case.build(), labels, tf.cast(scores, tf.float32))
     assert value.dtype == np.float64
     np.testing.assert_allclose(value, single, rtol=1e-5)
-    specs = [tf.TensorSpec([None, None], x.dtype) for x in (labels, scores)]
+    labels = tf.cast(labels, tf.float64)
+    value = case.build()(labels, scores)
+    specs = [tf.TensorSpec([None, None], tf.float64)] * 2
     in_graph = tf.function(case.build(), input_signature=specs)(labels, scores)
     assert in_graph.dtype == tf.float64
     np.testing.assert_allclose(in_graph, value, rtol=1e-12)
