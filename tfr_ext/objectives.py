@@ -144,12 +144,13 @@ class NDCG(_Graded):
     def _value(
         self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
+        ideal = masked.top(self.item_values(labels), masked.list_size(ranked)).values
+        if self.expected == "relevance":
+            ranked, ideal = self._gain(ranked, labels), self._gain(ideal, labels)
         discounts = 1.0 / tf.math.log1p(masked.ranks(ranked))
-        gains = ranked if self.expected == "gain" else self._gain(ranked, labels)
-        ideal = masked.top(labels, masked.list_size(ranked)).values
         return tf.math.divide_no_nan(
-            tf.reduce_sum(gains * discounts, axis=1),
-            tf.reduce_sum(self._gain(ideal, labels) * discounts, axis=1),
+            tf.reduce_sum(ranked * discounts, axis=1),
+            tf.reduce_sum(ideal * discounts, axis=1),
         )
 
 

@@ -107,19 +107,19 @@ class _PiRankLoss(base.MetricLoss):
         temperature = self._temperature.value
         if self._depth == 1:
             ranked = relaxations.neural_sort_expectation(
-                scores, mask, values, ranks, temperature
+                scores, mask, values, ranks, temperature, self._straight_through
             )
-        else:
-            ranked = relaxations.merge_sort_expectation(
-                scores,
-                mask,
-                values,
-                ranks,
-                self._temperatures(temperature),
-                self._branching,
-                self._merge_topn,
-            )
-        ranked = ranked[:, :num_ranks]
+            return masked.at_ranks(ranked, num_ranks)
+        ranked = relaxations.merge_sort_expectation(
+            scores,
+            mask,
+            values,
+            ranks,
+            self._temperatures(temperature),
+            self._branching,
+            self._merge_topn,
+        )
+        ranked = masked.at_ranks(ranked, num_ranks)
         if not self._straight_through:
             return ranked
         # The objectives are linear: what is exact here makes the value exact, and

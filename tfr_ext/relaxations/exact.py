@@ -27,13 +27,20 @@ def ranking(
         >>> ranking(tf.constant([[1., 3., 3.]]), tf.constant([[True] * 3])).numpy()
         array([[1, 2, 0]], dtype=int32)
     """
+    return best(scores, mask, num_ranks).indices
+
+
+def best(
+    scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size | None = None
+) -> masked.Top:
+    """Returns the scores in order as well; those of padding are minus infinity."""
     # A NaN has no place in an order, but it is no padding either.
     keys = tf.where(tf.math.is_nan(scores), scores.dtype.min, scores)
     keys = tf.where(mask, keys, -float("inf"))
     if num_ranks is None:
         num_ranks = masked.list_size(scores)
     # Of equal keys, the lower index comes first.
-    return masked.top(keys, num_ranks).indices
+    return masked.top(keys, num_ranks)
 
 
 def exact_sort(

@@ -30,6 +30,7 @@ from tfr_ext.relaxations.sorted_scores import (
     Float,
     Index,
     SortedScores,
+    columns,
     middle_ranks,
     part,
     row_exponentials,
@@ -53,6 +54,7 @@ def neural_sort_expectation(
     values: tf.Tensor,
     num_ranks: masked.Size | None = None,
     temperature: Float = 5.0,
+    straight_through: bool = False,
 ) -> tf.Tensor:
     """Returns the expected value at each rank, `neural_sort(...) @ values`.
 
@@ -67,6 +69,8 @@ def neural_sort_expectation(
         num_ranks: number of ranks, one for each item by default. It may be more than
             the list size.
         temperature: positive; the rows become exact as it falls.
+        straight_through: whether to return the value that stands at each rank of the
+            exact sort, with the gradient of the expected one.
 
     Returns:
         A tensor of shape `[batch, num_ranks]` or `[batch, num_ranks, values]`, 0 at
@@ -79,21 +83,22 @@ def neural_sort_expectation(
         array([[20., 30.]], dtype=float32)
     """
     if values.shape.rank == 2:
-        return neural_sort_expectation(
-            scores, mask, values[:, :, tf.newaxis], num_ranks, temperature
-        )[:, :, 0]
+        values = tf.expand_dims(values, 2)
+        expected = neural_sort_expectation(
+            scores, mask, values, num_ranks, temperature, straight_through
+        )
+        return tf.squeeze(expected, axis=2)
     size = masked.list_size(scores)
     wanted = size if num_ranks is None else num_ranks
     rows = wanted if _are_few(wanted) else masked.minimum(wanted, size)
     by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
-    real_ranks = _real_ranks(by_rank, rows)[:, :, tf.newaxis]
 
     @tf.custom_gradient
     def expectation(scores: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
         taken = by_rank.take(values)
         if isinstance(rows, int) and rows <= _UNROLLED_ROWS and values.shape[2] == 1:
-            expected, adjoint = _few_rows(by_rank, taken, rows)
+            expected, adjoint = _few_rows(by_rank, tf.squeeze(taken, axis=2), rows)
         elif _are_few(rows):
             block = _block(by_rank, taken, 0, rows)
             expected = block[2]
@@ -106,9 +111,13 @@ def neural_sort_expectation(
             total, moment, inner = adjoint(upstream)
             return score_adjoint(by_rank, total, moment), by_rank.give_back(inner)
 
+        if straight_through:
+            exact = columns(taken, 0, rows)
+            expected = tf.where(tf.math.is_nan(expected), expected, exact)
         return expected, gradient
 
-    ranked = expectation(scores, values) * real_ranks
+    real_ranks = tf.expand_dims(columns(by_rank.is_real, 0, rows), 2)
+    ranked = tf.where(real_ranks, expectation(scores, values), 0)
     return tf.pad(ranked, [[0, 0], [0, wanted - rows], [0, 0]])
 
 
@@ -139,7 +148,7 @@ def neural_sort(
     """
     rows = masked.list_size(scores) if num_ranks is None else num_ranks
     by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
-    real_ranks = _real_ranks(by_rank, rows)[:, :, tf.newaxis]
+    real_ranks = tf.expand_dims(columns(by_rank.is_real, 0, rows), 2)
 
     @tf.custom_gradient
     def indicators(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
@@ -160,7 +169,7 @@ def neural_sort(
         items_first = by_rank.give_back(tf.transpose(sorted_rows, [0, 2, 1]))
         return tf.transpose(items_first, [0, 2, 1]), gradient
 
-    return indicators(scores) * real_ranks
+    return tf.where(real_ranks, indicators(scores), 0)
 
 
 def neural_sort_log_likelihood(
@@ -183,13 +192,12 @@ def neural_sort_log_likelihood(
     """
     rows = masked.list_size(scores)
     by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
-    real_ranks = _real_ranks(by_rank, rows)
     # sum_rj T D: what depends on the rank or the item alone cancels, and 2 (p - rank
     # of the label) s_p is left of each item.
     ideal = by_rank.take(middle_ranks(labels, mask))
     position = tf.cast(tf.range(rows), scores.dtype)[tf.newaxis, :]
     misplaced = (position - ideal) * by_rank.real
-    tempered = tf.cast(by_rank.tempered, scores.dtype)
+    doubled = tf.cast(by_rank.doubled, scores.dtype)
 
     @tf.custom_gradient
     def log_likelihood(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
@@ -208,12 +216,12 @@ def neural_sort_log_likelihood(
             return sums[:, :, 0], row_moment(first, sums[:, :, 0], sums[:, :, 1])
 
         totals = _by_blocks(rows, lambda *b: block(*b)[1])[:, :, 0]
-        value = 2 * tf.reduce_sum(misplaced * tempered, axis=1)
-        value -= tf.reduce_sum(tf.math.log(totals) * real_ranks, axis=1)
+        value = tf.reduce_sum(misplaced * doubled, axis=1)
+        value -= tf.reduce_sum(tf.math.log(totals) * by_rank.real, axis=1)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             total, moment = _sum_of_blocks(
-                real_ranks[:, :, tf.newaxis], adjoint, (by_rank.real, by_rank.real)
+                by_rank.real[:, :, tf.newaxis], adjoint, (by_rank.real, by_rank.real)
             )
             # T's own part: one for each item, at the middle rank of its label.
             slopes = score_adjoint(by_rank, by_rank.real - total, misplaced - moment)
@@ -235,30 +243,31 @@ def _few_rows(
     Row by row: on a CPU many small operations cost less than few that wake all threads.
     """
     base, step, own = row_logits(by_rank, 0, rows)
-    value = values[:, :, 0]
     kept, totals, sums = [], [], []
     for own_row in tf.split(own, rows, axis=1):
-        row = tf.exp(tf.minimum(base - own_row, 0))
-        base -= step
+        logits = base - own_row
+        with tf.control_dependencies([logits]):  # so that it takes the memory of base
+            base -= step
+        row = tf.exp(tf.minimum(logits, 0))
         kept.append(row)
         totals.append(tf.reduce_sum(row, axis=1, keepdims=True))
-        sums.append(tf.reduce_sum(row * value, axis=1, keepdims=True))
+        sums.append(tf.reduce_sum(row * values, axis=1, keepdims=True))
     total = tf.concat(totals, axis=1)
-    expected = tf.math.divide_no_nan(tf.concat(sums, axis=1), total)
+    expected = tf.concat(sums, axis=1) / total
 
     def adjoint(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        weights = tf.math.divide_no_nan(upstream[:, :, 0], total)
+        weights = tf.squeeze(upstream, axis=2) / total
         means = weights * expected
-        plain = numbered = inner = tf.zeros_like(value)
+        plain = numbered = inner = tf.zeros_like(values)
         parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, means)))
         for row, weight, mean in reversed(list(parts)):
             # The sum of the sums so far counts row r r times, but for the first row.
             numbered += plain
-            plain += row * (weight * value - mean)
+            plain += row * (weight * values - mean)
             inner += row * weight
-        return plain, row_moment(0, plain, numbered), inner[:, :, tf.newaxis]
+        return plain, row_moment(0, plain, numbered), tf.expand_dims(inner, 2)
 
-    return expected[:, :, tf.newaxis], adjoint
+    return tf.expand_dims(expected, 2), adjoint
 
 
 def _block(
@@ -308,13 +317,6 @@ def _adjoint_by_blocks(
 
 def _are_few(rows: masked.Size) -> bool:
     return isinstance(rows, int) and rows <= _KEPT_ROWS
-
-
-def _real_ranks(by_rank: SortedScores, rows: masked.Size) -> tf.Tensor:
-    """Returns 1 at ranks that a real item has, `[batch, rows]`."""
-    count = tf.reduce_sum(by_rank.real, axis=1, keepdims=True)
-    ranks = tf.cast(tf.range(1, rows + 1), count.dtype)
-    return tf.cast(ranks <= count, count.dtype)
 
 
 def _numbers(rows: tf.Tensor) -> tf.Tensor:

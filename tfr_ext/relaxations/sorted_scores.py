@@ -11,7 +11,7 @@ from typing import Union
 import tensorflow as tf
 
 from tfr_ext import masked
-from tfr_ext.relaxations.exact import ranking
+from tfr_ext.relaxations.exact import best
 
 Float = Union[float, tf.Tensor]
 Index = Union[int, tf.Tensor]
@@ -28,9 +28,10 @@ class SortedScores:
 
     Attributes:
         positions: which item, counted over the whole batch, stands at each rank.
-        scores: the scores; padding comes last.
-        tempered: float64 scores over the temperature, 0 for the best.
-        sums: float64, `tempered` summed over the better ranks.
+        scores: the scores, NaN as the lowest number; padding is minus infinity.
+        doubled: float64, twice the scores over the temperature, 0 for the best;
+            low at padding.
+        sums: float64, `doubled` summed over the better ranks.
         is_real: True at real items.
         real: 1 at real items, else 0.
         temperature: the temperature, of the scores' type.
@@ -38,7 +39,7 @@ class SortedScores:
 
     positions: tf.Tensor
     scores: tf.Tensor
-    tempered: tf.Tensor
+    doubled: tf.Tensor
     sums: tf.Tensor
     is_real: tf.Tensor
     real: tf.Tensor
@@ -71,26 +72,25 @@ def sort_scores(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> Sorte
         mask: bool tensor of the same shape, True at real items.
         temperature: positive.
     """
-    batch, size = tf.shape(scores)[0], masked.list_size(scores)
-    order = ranking(scores, mask)
-    positions = order + tf.range(batch)[:, tf.newaxis] * size
-    flat = tf.reshape(positions, [-1])
-    by_rank = tf.reshape(tf.gather(tf.reshape(scores, [-1]), flat), tf.shape(scores))
-    count = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1, keepdims=True)
-    is_real = tf.range(size)[tf.newaxis, :] < count
+    size = masked.list_size(scores)
+    ordered = best(scores, mask)
+    first = tf.range(tf.shape(scores)[0])[:, tf.newaxis] * size
+    is_real = masked.real_ranks(mask, scores)
     if not tf.is_tensor(temperature):
         temperature = tf.constant(temperature, tf.float64)
     temperature = tf.cast(temperature, tf.float64)
-    tempered = tf.cast(by_rank, tf.float64) / temperature
-    tempered -= tempered[:, :1]
-    tempered = tf.where(is_real, tempered, 0)
-    # Not tf.maximum, which may hide a NaN.
-    tempered = tf.where(tempered < -_MAX_GAP, tf.cast(-_MAX_GAP, tf.float64), tempered)
+    doubled = tf.cast(ordered.values, tf.float64) * (2.0 / temperature)
+    # Padding is minus infinity, and all that there is in an empty list.
+    doubled -= tf.maximum(doubled[:, :1], tf.float64.min)
+    doubled = tf.maximum(doubled, -_MAX_GAP)
+    # A NaN has been ranked as if it were a number: it should be seen.
+    wrong = tf.reduce_any(tf.math.is_nan(scores) & mask, axis=1, keepdims=True)
+    doubled += tf.where(wrong, tf.cast(float("nan"), tf.float64), 0)
     return SortedScores(
-        positions=positions,
-        scores=by_rank,
-        tempered=tempered,
-        sums=tf.cumsum(tempered, axis=1, exclusive=True),
+        positions=ordered.indices + first,
+        scores=ordered.values,
+        doubled=doubled,
+        sums=tf.cumsum(doubled, axis=1, exclusive=True),
         is_real=is_real,
         real=tf.cast(is_real, scores.dtype),
         temperature=tf.cast(temperature, scores.dtype),
@@ -107,18 +107,18 @@ def row_logits(
         row `first + i` are `base - i * step - own[i]`, and should not be above 0.
     """
     dtype = by_rank.scores.dtype
-    scores, sums = by_rank.tempered, by_rank.sums
-    offset = tf.cast(tf.range(masked.list_size(scores)) - first, tf.float64)
+    doubled, sums = by_rank.doubled, by_rank.sums
+    offset = tf.cast(tf.range(masked.list_size(doubled)) - first, tf.float64)
     if not _is_zero(first):
         # Relative to the first row's item; see the head of this module.
-        anchor = _columns(scores, first, 1)
-        sums -= _columns(sums, first, 1) + offset * anchor
-        scores -= anchor
-    base = tf.cast((2 * offset - 1) * scores - 2 * sums, dtype)
+        anchor = columns(doubled, first, 1)
+        sums -= columns(sums, first, 1) + offset * anchor
+        doubled -= anchor
+    base = tf.cast((offset - 0.5) * doubled - sums, dtype)
     base = tf.where(by_rank.is_real, base, _PADDING)
-    step = tf.cast(2 * scores, dtype)
+    step = tf.cast(doubled, dtype)
     number = tf.cast(tf.range(count), dtype)
-    own = _columns(base, first, count) - number * _columns(step, first, count)
+    own = columns(base, first, count) - number * columns(step, first, count)
     return base, step, own
 
 
@@ -165,8 +165,8 @@ def score_adjoint(
         total: `G_p = sum_r G[r, p]`, `[batch, list]`.
         moment: `sum_r (p - r) G[r, p]`, where `p` breaks ties by position.
     """
+    # What is better and what is worse sum to 0, as each row of G does.
     sums = tf.cumsum(total, axis=1)
-    everything = sums[:, -1:]
     scores, is_real = by_rank.scores, by_rank.is_real
     ties = (scores[:, 1:] == scores[:, :-1]) & is_real[:, 1:]
 
@@ -177,14 +177,12 @@ def score_adjoint(
         end = tf.searchsorted(keys, keys, side="right")
         before = tf.pad(sums, [[0, 0], [1, 0]])
         better = tf.gather(before, start, batch_dims=1)
-        worse = everything - tf.gather(before, end, batch_dims=1)
+        not_worse = tf.gather(before, end, batch_dims=1)
         middle = tf.cast(start + end - 1, total.dtype) / 2
         position = tf.cast(tf.range(masked.list_size(total)), total.dtype)
-        return better - worse + 2 * (middle - position) * total
+        return better + not_worse + 2 * (middle - position) * total
 
-    others = tf.cond(
-        tf.reduce_any(ties), with_ties, lambda: 2 * sums - total - everything
-    )
+    others = tf.cond(tf.reduce_any(ties), with_ties, lambda: 2 * sums - total)
     slopes = (2 * moment + others) * by_rank.real
     return by_rank.give_back(slopes / by_rank.temperature)
 
@@ -203,13 +201,14 @@ def _is_zero(first: Index) -> bool:
     return isinstance(first, int) and first == 0
 
 
-def _columns(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
+def columns(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
     """Returns `count` columns of `x` from the one of index `first`, 0 past the last."""
     size = x.shape[1]
     if isinstance(count, int) and _is_zero(first) and size is not None:
         if count <= size:
             return x[:, :count]
-    return part(tf.pad(x, [[0, 0], [0, count]]), first, count)
+    inner = [[0, 0]] * (x.shape.rank - 2)
+    return part(tf.pad(x, [[0, 0], [0, count], *inner]), first, count)
 
 
 def part(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
