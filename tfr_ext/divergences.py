@@ -18,11 +18,7 @@ from typing import Callable
 
 import tensorflow as tf
 
-from tfr_ext import masked
-
-# Elements of a [batch, rows, list] block: what stays in a processor's cache is several
-# times as fast as what does not.
-_BLOCK = 2**21
+from tfr_ext import blocks
 
 # Row vectors to the differences of what the divergence compares (only their signs
 # count), and the divergences times these signs.
@@ -224,7 +220,7 @@ class _Pairs:
             )
             return tf.reduce_sum(hinges, axis=2, keepdims=True), tf.constant(0.0)
 
-        sums, _ = _by_blocks(
+        sums, _ = blocks.by_rows(
             block, tf.stack([self._labels, *self._features], axis=2), tf.constant(0.0)
         )
         return sums[..., 0]
@@ -257,7 +253,7 @@ class _Pairs:
         features = tf.stack([self._labels, *self._features], axis=2)
         by_row, by_column = (
             tf.unstack(sums, num=size, axis=2)
-            for sums in _by_blocks(
+            for sums in blocks.by_rows(
                 block, tf.concat([features, weighted], 2), tf.zeros_like(weighted)
             )
         )
@@ -268,48 +264,3 @@ class _Pairs:
 
     def _is_pair(self, rows: tf.Tensor) -> tf.Tensor:
         return rows[..., :1] > self._lower[:, tf.newaxis, :]
-
-
-def _by_blocks(
-    block: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
-    rows: tf.Tensor,
-    zero: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Calls `block` on blocks of rows, so many that memory stays bounded.
-
-    Args:
-        block: rows `[batch, some, features]` to what is concatenated over the blocks,
-            `[batch, some, outputs]`, and what is added up. Rows of zeros are added.
-        rows: all the rows, `[batch, list, features]`.
-        zero: what adding up begins with.
-
-    Returns:
-        The two results.
-    """
-    batch, size = masked.batch_size(rows), masked.list_size(rows)
-    if isinstance(batch, int) and isinstance(size, int):
-        length = max(1, min(size, _BLOCK // max(1, batch * size)))
-        if length >= size:
-            return block(rows)
-        number = -(-size // length)
-    else:
-        length = tf.maximum(1, tf.minimum(size, _BLOCK // tf.maximum(1, batch * size)))
-        number = tf.maximum(1, -(-size // length))
-    padded = tf.pad(rows, [[0, 0], [0, number * length - size], [0, 0]])
-    blocks = tf.transpose(
-        tf.reshape(padded, [batch, number, length, rows.shape[2]]), [1, 0, 2, 3]
-    )
-
-    def body(i: tf.Tensor, outputs: tf.TensorArray, total: tf.Tensor) -> tuple:
-        output, part = block(tf.gather(blocks, i))
-        return i + 1, outputs.write(i, output), total + part
-
-    _, outputs, total = tf.while_loop(
-        lambda i, *_: i < number,
-        body,
-        (0, tf.TensorArray(rows.dtype, number), zero),
-        parallel_iterations=1,
-    )
-    stacked = tf.transpose(outputs.stack(), [1, 0, 2, 3])
-    merged = tf.reshape(stacked, [batch, number * length, stacked.shape[3]])
-    return merged[:, :size], total

@@ -144,14 +144,29 @@ class NDCG(_Graded):
     def _value(
         self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        ideal = masked.top(self.item_values(labels), masked.list_size(ranked)).values
         if self.expected == "relevance":
-            ranked, ideal = self._gain(ranked, labels), self._gain(ideal, labels)
+            ranked = self._gain(ranked, labels)
         discounts = 1.0 / tf.math.log1p(masked.ranks(ranked))
         return tf.math.divide_no_nan(
             tf.reduce_sum(ranked * discounts, axis=1),
-            tf.reduce_sum(ideal * discounts, axis=1),
+            self.ideal(labels, masked.list_size(ranked)),
         )
+
+    def ideal(self, labels: tf.Tensor, num_ranks: masked.Size) -> tf.Tensor:
+        """Returns the DCG of the ideal ranking at a cut-off, `[batch]`.
+
+        Its gains and discounts are those of `item_values` and `1 / log1p(rank)`: only
+        a quotient of two such sums means something.
+
+        Args:
+            labels: labels, 0 at padding, `[batch, list]`.
+            num_ranks: the cut-off.
+        """
+        best = masked.top(self.item_values(labels), num_ranks).values
+        if self.expected == "relevance":
+            best = self._gain(best, labels)
+        discounts = 1.0 / tf.math.log1p(masked.ranks(best))
+        return tf.reduce_sum(best * discounts, axis=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -212,6 +212,16 @@ _KL_CASES = [
     _kl(_LISTWISE, sigma=0.1, class_balance=None, from_logits=False),
 ]
 
+_APPROX_INVALID = (
+    ({"metric": "err"}, "metric"),
+    ({"metric": "precision"}, "topn"),
+    ({"topn": 0}, "topn"),
+    ({"alpha": 0.0}, "alpha"),
+    ({"beta": -1.0}, "beta"),
+    ({"beta": 1e31}, "beta"),
+    ({"relevance_threshold": 0.0}, "relevance_threshold"),
+)
+
 CASES: list[LossCase] = [
     LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
     LossCase("smoothi_loss", {"topn": 3, "alpha": 10.0}),
@@ -262,6 +272,11 @@ CASES: list[LossCase] = [
         empty_is_zero=False,
     ),
     *_KL_CASES,
+    LossCase("approx_metric_loss", invalid=_APPROX_INVALID),
+    LossCase("approx_metric_loss", {"topn": 3, "alpha": 1.0, "beta": 2.0}),
+    LossCase("approx_metric_loss", {"metric": "precision", "topn": 2}),
+    LossCase("approx_metric_loss", {"metric": "map", "alpha": 1.0}),
+    LossCase("approx_metric_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
 ]
 
 # The first case of each loss.

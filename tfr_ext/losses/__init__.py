@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tfr_ext.losses.annealing import ExponentialToLimit, LossAnnealing
+from tfr_ext.losses.approx_metric import ApproxMetricLoss
 from tfr_ext.losses.base import (
     ItemwiseLoss,
     ListwiseLoss,
@@ -38,6 +39,7 @@ from tfr_ext.losses.smoothi import SmoothILoss
 from tfr_ext.losses.wassrank import WassRankLoss
 
 __all__ = [
+    "ApproxMetricLoss",
     "ExponentialToLimit",
     "ItemwiseLoss",
     "ListwiseKLGaussianLoss",
@@ -73,6 +75,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         PairwiseKLBinomialLoss,
         PairwiseKLGaussianLoss,
         ListwiseKLGaussianLoss,
+        ApproxMetricLoss,
     )
 }
 

@@ -1,0 +1,190 @@
+r"""Soft positions of items, and ranking metrics as functions of them.
+
+Where a relaxation says which item stands at each rank (`tfr_ext.relaxations`), a
+position function says at which rank each item stands: 1 for the best. With `pi` in
+place of the true positions, and `T(pi) = sigmoid(beta (K + 1/2 - pi))` in place of
+`pi <= K`,
+
+    DCG@K = sum_j gain_j T(pi_j) / log2(1 + pi_j)
+    P@K   = sum_j rel_j T(pi_j) / K
+    AP@K  = sum_j rel_j T(pi_j) (1 + sum_{i != j} rel_i sigmoid(beta (pi_j - pi_i)))
+            / pi_j / (number of relevant items)
+
+(Qin, Liu and Li, "A general approximation framework for direct optimization of
+information retrieval measures", Information Retrieval 13, 2010). The threshold is the
+middle between the ranks K and K + 1: so the limit is the exact metric.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable
+
+import tensorflow as tf
+
+from tfr_ext import blocks, checks, masked, objectives
+
+METRICS = ["ndcg", "precision", "map"]
+
+# Scores times the slope beyond are alike: differences of two are finite.
+_MOST = 1e37
+
+
+@dataclasses.dataclass(frozen=True)
+class PositionMetric:
+    """A ranking metric as a function of soft positions.
+
+    Attributes:
+        metric: 'ndcg', 'precision' or 'map'.
+        topn: cut-off rank, None for the whole list; precision needs it.
+        beta: slope of the truncation function, and of comparing positions in 'map'.
+        relevance_threshold: least label of a relevant item, for 'precision', 'map'.
+    """
+
+    metric: str = "ndcg"
+    topn: int | None = None
+    beta: float = 10.0
+    relevance_threshold: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Checks the arguments."""
+        checks.choice("metric", self.metric, METRICS)
+        object.__setattr__(self, "topn", checks.cut_off("topn", self.topn))
+        checks.between("beta", self.beta, 1e-30, 1e30)
+        checks.positive("relevance_threshold", self.relevance_threshold)
+        if self.metric == "precision" and self.topn is None:
+            raise ValueError("Metric 'precision' needs `topn`, the cut-off rank.")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments that build this metric again."""
+        return dataclasses.asdict(self)
+
+    def loss(
+        self, positions: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns one minus the metric; 0, without gradient, on empty lists.
+
+        Args:
+            positions: positive soft positions, anything finite at padding,
+                `[batch, list]`.
+            labels: non-negative labels, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
+        objective = self._objective()
+        # Nothing at padding has a gain; its position must be one all the same.
+        positions = tf.where(mask, positions, 1)
+        values = objective.item_values(labels)
+        if self.metric == "ndcg":
+            value = self._ndcg(objective, positions, values, labels)
+        elif self.metric == "precision":
+            found = tf.reduce_sum(values * self._truncation(positions), axis=1)
+            value = found / self.topn
+        else:
+            value = self._average_precision(positions, values)
+        is_empty = objective.is_empty(labels)
+        return tf.where(is_empty, tf.zeros_like(value), 1 - value)
+
+    def _objective(self) -> objectives.Objective:
+        return objectives.get(
+            self.metric,
+            topn=self.topn,
+            expected="gain",
+            relevance_threshold=self.relevance_threshold,
+        )
+
+    def _truncation(self, positions: tf.Tensor) -> tf.Tensor:
+        beyond = positions - (self.topn + 0.5)
+        return tf.sigmoid(_bounded(-self.beta * beyond))
+
+    def _ndcg(
+        self,
+        objective: objectives.Objective,
+        positions: tf.Tensor,
+        gains: tf.Tensor,
+        labels: tf.Tensor,
+    ) -> tf.Tensor:
+        ideal = objective.ideal(labels, masked.num_ranks(labels, self.topn))
+        if self.topn is not None:
+            gains *= self._truncation(positions)
+        found = tf.reduce_sum(gains / tf.math.log1p(positions), axis=1)
+        return tf.math.divide_no_nan(found, ideal)
+
+    def _average_precision(
+        self, positions: tf.Tensor, relevant: tf.Tensor
+    ) -> tf.Tensor:
+        # An item counts half in its own sum.
+        better = soft_counts(-positions, relevant, self.beta) + relevant / 2
+        found = relevant * better / positions
+        if self.topn is not None:
+            found *= self._truncation(positions)
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(found, axis=1), tf.reduce_sum(relevant, axis=1)
+        )
+
+
+def approx_positions(scores: tf.Tensor, mask: tf.Tensor, alpha: float) -> tf.Tensor:
+    """Returns `1 + sum_{i != j} sigmoid(alpha (s_i - s_j))` (Qin et al., 2010).
+
+    Args:
+        scores: float32 or float64 tensor of shape `[batch, list]`.
+        mask: bool tensor of the same shape, True at real items.
+        alpha: positive; the positions become exact as it rises.
+
+    Returns:
+        A tensor like `scores`.
+
+    Examples:
+        >>> scores = tf.constant([[1., 3., 2.]])
+        >>> approx_positions(scores, scores > 0, alpha=10.).numpy().round(3)
+        array([[3., 1., 2.]], dtype=float32)
+    """
+    # An item counts half in its own sum.
+    return 0.5 + soft_counts(scores, tf.cast(mask, scores.dtype), alpha)
+
+
+def soft_counts(x: tf.Tensor, weights: tf.Tensor, slope: float) -> tf.Tensor:
+    """Returns `sum_i w_i sigmoid(slope (x_i - x_j))` for each `j`, `i = j` included.
+
+    Args:
+        x: float tensor of shape `[batch, list]`.
+        weights: tensor of the same shape, not differentiated.
+        slope: positive.
+    """
+    weights = tf.stop_gradient(weights)
+    scaled = _bounded(slope * tf.stop_gradient(x))
+
+    def sigmoids(rows: tf.Tensor) -> tf.Tensor:
+        return tf.sigmoid(scaled[:, tf.newaxis, :] - rows)
+
+    @tf.custom_gradient
+    def counts(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        rows, nothing = scaled[:, :, tf.newaxis], tf.zeros([], x.dtype)
+        kept = sigmoids(rows) if blocks.are_one(rows) else None
+
+        def count(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            values = sigmoids(rows) if kept is None else kept
+            return tf.matmul(values, weights[:, :, tf.newaxis]), nothing
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            both = tf.stack([upstream, weights], axis=2)
+
+            def slopes(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                values = sigmoids(rows) if kept is None else kept
+                return tf.matmul(values * (1 - values), both), nothing
+
+            sums, _ = blocks.by_rows(slopes, rows, nothing)
+            return slope * (weights * sums[:, :, 0] - upstream * sums[:, :, 1])
+
+        return blocks.by_rows(count, rows, nothing)[0][:, :, 0], gradient
+
+    return counts(x)
+
+
+def _bounded(x: tf.Tensor) -> tf.Tensor:
+    """Returns `x` without infinities; a NaN stays."""
+    x = tf.where(x > _MOST, tf.constant(_MOST, x.dtype), x)
+    return tf.where(x < -_MOST, tf.constant(-_MOST, x.dtype), x)
