@@ -77,8 +77,8 @@ def where_real(mask: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
 
 def real_items(labels: tf.Tensor) -> tf.Tensor:
     """Returns the mask of the items that are not padding."""
-    # NaN is no padding: it should be seen.
-    return ~(labels < 0)
+    # NaN is no padding: it should be seen. (Graphs make `~(x < 0)` to `x >= 0`.)
+    return (labels >= 0) | tf.math.is_nan(labels)
 
 
 def item_weights(

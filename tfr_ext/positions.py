@@ -74,20 +74,20 @@ class PositionMetric:
         Returns:
             A tensor of shape `[batch]`.
         """
-        objective = self._objective()
+        objective = self._objective
         # Nothing at padding has a gain; its position must be one all the same.
         positions = tf.where(mask, positions, 1)
         values = objective.item_values(labels)
-        if self.metric == "ndcg":
+        if isinstance(objective, objectives.NDCG):
             value = self._ndcg(objective, positions, values, labels)
         elif self.metric == "precision":
-            found = tf.reduce_sum(values * self._truncation(positions), axis=1)
-            value = found / self.topn
+            value = self._precision(positions, values)
         else:
             value = self._average_precision(positions, values)
         is_empty = objective.is_empty(labels)
         return tf.where(is_empty, tf.zeros_like(value), 1 - value)
 
+    @property
     def _objective(self) -> objectives.Objective:
         return objectives.get(
             self.metric,
@@ -96,20 +96,24 @@ class PositionMetric:
             relevance_threshold=self.relevance_threshold,
         )
 
-    def _truncation(self, positions: tf.Tensor) -> tf.Tensor:
-        beyond = positions - (self.topn + 0.5)
-        return tf.sigmoid(_bounded(-self.beta * beyond))
+    def _truncation(self, positions: tf.Tensor, topn: int) -> tf.Tensor:
+        return tf.sigmoid(_bounded(self.beta * (topn + 0.5 - positions)))
+
+    def _precision(self, positions: tf.Tensor, relevant: tf.Tensor) -> tf.Tensor:
+        assert self.topn is not None  # as checked
+        found = relevant * self._truncation(positions, self.topn)
+        return tf.reduce_sum(found, axis=1) / self.topn
 
     def _ndcg(
         self,
-        objective: objectives.Objective,
+        objective: objectives.NDCG,
         positions: tf.Tensor,
         gains: tf.Tensor,
         labels: tf.Tensor,
     ) -> tf.Tensor:
         ideal = objective.ideal(labels, masked.num_ranks(labels, self.topn))
         if self.topn is not None:
-            gains *= self._truncation(positions)
+            gains *= self._truncation(positions, self.topn)
         found = tf.reduce_sum(gains / tf.math.log1p(positions), axis=1)
         return tf.math.divide_no_nan(found, ideal)
 
@@ -120,7 +124,7 @@ class PositionMetric:
         better = soft_counts(-positions, relevant, self.beta) + relevant / 2
         found = relevant * better / positions
         if self.topn is not None:
-            found *= self._truncation(positions)
+            found *= self._truncation(positions, self.topn)
         return tf.math.divide_no_nan(
             tf.reduce_sum(found, axis=1), tf.reduce_sum(relevant, axis=1)
         )

@@ -212,6 +212,10 @@ _KL_CASES = [
     _kl(_LISTWISE, sigma=0.1, class_balance=None, from_logits=False),
 ]
 
+_LIST_AP_INVALID = (
+    *(({"num_bins": wrong}, "num_bins") for wrong in (1, 2.5, True, None)),
+    ({"relevance_threshold": 0.0}, "relevance_threshold"),
+)
 _APPROX_INVALID = (
     ({"metric": "err"}, "metric"),
     ({"metric": "precision"}, "topn"),
@@ -272,6 +276,10 @@ CASES: list[LossCase] = [
         empty_is_zero=False,
     ),
     *_KL_CASES,
+    LossCase("list_net_loss", empty_is_zero=False, invalid=_COMMON_INVALID[1:]),
+    LossCase("list_ap_loss", invalid=_LIST_AP_INVALID),
+    LossCase("list_ap_loss", {"num_bins": 2, "relevance_threshold": 2.0}),
+    LossCase("list_ap_loss", {"num_bins": 33}),
     LossCase("approx_metric_loss", invalid=_APPROX_INVALID),
     LossCase("approx_metric_loss", {"topn": 3, "alpha": 1.0, "beta": 2.0}),
     LossCase("approx_metric_loss", {"metric": "precision", "topn": 2}),

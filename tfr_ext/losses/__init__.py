@@ -30,6 +30,8 @@ from tfr_ext.losses.kl_pairwise import (
     PairwiseKLBinomialLoss,
     PairwiseKLGaussianLoss,
 )
+from tfr_ext.losses.list_ap import ListAPLoss
+from tfr_ext.losses.listnet import ListNetLoss
 from tfr_ext.losses.pirank import (
     NeuralSortCrossEntropyLoss,
     PiRankARPLoss,
@@ -42,6 +44,8 @@ __all__ = [
     "ApproxMetricLoss",
     "ExponentialToLimit",
     "ItemwiseLoss",
+    "ListAPLoss",
+    "ListNetLoss",
     "ListwiseKLGaussianLoss",
     "ListwiseLoss",
     "LossAnnealing",
@@ -75,6 +79,8 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         PairwiseKLBinomialLoss,
         PairwiseKLGaussianLoss,
         ListwiseKLGaussianLoss,
+        ListNetLoss,
+        ListAPLoss,
         ApproxMetricLoss,
     )
 }

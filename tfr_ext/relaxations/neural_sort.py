@@ -253,10 +253,11 @@ def _few_rows(
         totals.append(tf.reduce_sum(row, axis=1, keepdims=True))
         sums.append(tf.reduce_sum(row * values, axis=1, keepdims=True))
     total = tf.concat(totals, axis=1)
-    expected = tf.concat(sums, axis=1) / total
+    # Of scores 1e25 apart, rounding may leave a row without any mass.
+    expected = tf.math.divide_no_nan(tf.concat(sums, axis=1), total)
 
     def adjoint(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        weights = tf.squeeze(upstream, axis=2) / total
+        weights = tf.math.divide_no_nan(tf.squeeze(upstream, axis=2), total)
         means = weights * expected
         plain = numbered = inner = tf.zeros_like(values)
         parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, means)))
