@@ -125,6 +125,9 @@ CURVES: dict[str, list[Curve]] = {
         )
         for label, sigma in [(1.0, 0.5), (1.0, 1.0), (2.0, 1.0)]
     ],
+    "list_net_loss": [Curve("the only form")],
+    "list_ap_loss": settings("num_bins", [5, 20, 100]),
+    "approx_metric_loss": [*settings("alpha", [1, 3, 10]), NDCG],
 }
 
 

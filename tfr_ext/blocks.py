@@ -58,8 +58,13 @@ def by_rows(
     return merged[:, :size], total
 
 
-def are_one(rows: tf.Tensor) -> bool:
-    """Tells whether the rows of a batch `[batch, list, ...]` surely make one block."""
+def are_one(rows: tf.Tensor, most: int | None = None) -> bool:
+    """Tells whether the pairs of rows `[batch, list, ...]` surely make one block.
+
+    Args:
+        rows: all the rows.
+        most: number of pairs of a block, if not that of `by_rows`.
+    """
     batch, size = masked.batch_size(rows), masked.list_size(rows)
     known = isinstance(batch, int) and isinstance(size, int)
-    return known and batch * size * size <= max(_BLOCK, batch * size)
+    return known and batch * size * size <= max(most or _BLOCK, batch * size)

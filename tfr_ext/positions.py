@@ -26,6 +26,8 @@ from tfr_ext import blocks, checks, masked, objectives
 
 METRICS = ["ndcg", "precision", "map"]
 
+# So many pairs or fewer are kept for the backward pass; more are computed once more.
+_KEPT_PAIRS = 2**24
 # Scores times the slope beyond are alike: differences of two are finite.
 _MOST = 1e37
 
@@ -164,26 +166,27 @@ def soft_counts(x: tf.Tensor, weights: tf.Tensor, slope: float) -> tf.Tensor:
     def sigmoids(rows: tf.Tensor) -> tf.Tensor:
         return tf.sigmoid(scaled[:, tf.newaxis, :] - rows)
 
+    def count(sigmoids: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(sigmoids, weights[:, :, tf.newaxis])
+
     @tf.custom_gradient
     def counts(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        rows, nothing = scaled[:, :, tf.newaxis], tf.zeros([], x.dtype)
-        kept = sigmoids(rows) if blocks.are_one(rows) else None
+        rows = scaled[:, :, tf.newaxis]
+        kept = sigmoids(rows) if blocks.are_one(rows, _KEPT_PAIRS) else None
 
-        def count(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            values = sigmoids(rows) if kept is None else kept
-            return tf.matmul(values, weights[:, :, tf.newaxis]), nothing
+        def sums(of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+            if kept is not None:
+                return of(kept)
+            zero = tf.zeros([], x.dtype)
+            by_row, _ = blocks.by_rows(lambda r: (of(sigmoids(r)), zero), rows, zero)
+            return by_row
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             both = tf.stack([upstream, weights], axis=2)
+            of_both = sums(lambda s: tf.matmul(s - tf.square(s), both))
+            return slope * (weights * of_both[:, :, 0] - upstream * of_both[:, :, 1])
 
-            def slopes(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-                values = sigmoids(rows) if kept is None else kept
-                return tf.matmul(values * (1 - values), both), nothing
-
-            sums, _ = blocks.by_rows(slopes, rows, nothing)
-            return slope * (weights * sums[:, :, 0] - upstream * sums[:, :, 1])
-
-        return blocks.by_rows(count, rows, nothing)[0][:, :, 0], gradient
+        return sums(count)[:, :, 0], gradient
 
     return counts(x)
 
