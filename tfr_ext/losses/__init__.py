@@ -36,6 +36,7 @@ from tfr_ext.losses.pirank import (
     PiRankNDCGLoss,
 )
 from tfr_ext.losses.smoothi import SmoothILoss
+from tfr_ext.losses.soft_sort import SoftSortLoss
 from tfr_ext.losses.wassrank import WassRankLoss
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "PointwiseKLMultinomialLoss",
     "RankingLoss",
     "SmoothILoss",
+    "SoftSortLoss",
     "WassRankLoss",
     "check_parameter",
     "get",
@@ -76,6 +78,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         PairwiseKLGaussianLoss,
         ListwiseKLGaussianLoss,
         ApproxMetricLoss,
+        SoftSortLoss,
     )
 }
 

@@ -25,11 +25,13 @@ from tfr_ext.relaxations.sorted_scores import Float, Order, as_tensor, order_sco
 class Kernel:
     """The kernel of a batch of lists.
 
+    What is in order here has the list first, `[list, batch]`: to shift it along the
+    list is then to copy one piece of memory.
+
     Attributes:
         order: the scores in order.
-        decay: d, `[2, 1, batch, list]`, from better to worse and, with the list
-            reversed, from worse to better. It is 0 at the first item, and at padding,
-            which nothing reaches and which reaches nothing.
+        decay: d, `[list, batch]`. It is 0 at the first item, and at padding, which
+            nothing reaches and which reaches nothing.
         temperature: the temperature, of the scores' type.
     """
 
@@ -37,40 +39,40 @@ class Kernel:
     decay: tf.Tensor
     temperature: tf.Tensor
 
-    def sums(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns what the better items give each, and what the worse ones do.
+    def take(self, x: tf.Tensor) -> tf.Tensor:
+        """Puts `[batch, list]` in order."""
+        return tf.transpose(self.order.take(x))
+
+    def give_back(self, x: tf.Tensor) -> tf.Tensor:
+        """Undoes `take`."""
+        return self.order.give_back(tf.transpose(x))
+
+    def sums(self, *x: tf.Tensor) -> Sums:
+        """Returns what the better and the worse items give each.
 
         Args:
-            x: one number an item, in order, for each of a few sums:
-                `[sums, batch, list]`.
-
-        Returns:
-            Two tensors like `x`. Of items that tie, the one that comes first in the
-            order counts as better.
+            *x: one number an item, in order, for each sum.
         """
-        decay = self.decay
-        both = decay * tf.roll(tf.stack([x, tf.reverse(x, [2])]), 1, axis=3)
-        size = decay.shape[3]
-        # What is rolled around the end meets a decay of 0.
+        stacked = tf.stack(x, axis=1)
+        decay = self.decay[:, tf.newaxis]
+        better = decay * tf.roll(stacked, 1, axis=0)
+        worse = tf.roll(decay * stacked, -1, axis=0)
+        size = decay.shape[0]
+        # What is rolled around an end meets a decay of 0.
         if size is None:
-            size = tf.shape(decay)[3]
-            _, both, _ = tf.while_loop(
+            size = tf.shape(decay)[0]
+            _, better, worse, _ = tf.while_loop(
                 lambda reach, *_: reach < size - 1,
                 lambda reach, *now: (2 * reach, *_doubled(reach, *now)),
-                (1, both, decay),
+                (1, better, worse, decay),
             )
         else:
             for power in range(max(size - 2, 0).bit_length()):
-                both, decay = _doubled(2**power, both, decay)
-        better, worse = tf.unstack(both, 2)
-        return better, tf.reverse(worse, [2])
+                better, worse, decay = _doubled(2**power, better, worse, decay)
+        return Sums(self.order, stacked, better, worse)
 
     def score_adjoint(
-        self,
-        weights: tf.Tensor,
-        means: tf.Tensor,
-        values: tf.Tensor,
-        differences: tf.Tensor,
+        self, weights: tf.Tensor, means: tf.Tensor, values: tf.Tensor, *sums: Sums
     ) -> tf.Tensor:
         """Pulls adjoints back to the scores, in the items' order.
 
@@ -85,42 +87,66 @@ class Kernel:
         at a tie; and of items that tie none is the one at a rank: they share evenly.
 
         Args:
-            weights: u, `[batch, list]`, in order as all are.
+            weights: u, `[list, batch]`, in order as all are.
             means: m.
             values: v.
-            differences: D of v, 1, u and u m, `[4, batch, list]`; see `differences`.
+            *sums: what `sums` gives for v, 1, u, u m.
         """
-        shared = self._mean_of_ties(weights)
-        of_values, of_ones, of_weights, of_means = tf.unstack(differences, 4)
-        rows = shared * (of_values - means * of_ones)
+        differences = tf.concat([x.differences() for x in sums], axis=1)
+        of_values, of_ones, of_weights, of_means = tf.unstack(differences, 4, axis=1)
+        rows = self._mean_of_ties(weights) * (of_values - means * of_ones)
         slopes = rows + values * of_weights - of_means
-        return self.order.give_back(slopes / self.temperature)
-
-    def differences(self, better: tf.Tensor, worse: tf.Tensor) -> tf.Tensor:
-        """Returns `better - worse` of what `sums` gives, without the items that tie."""
-
-        def tied(start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-            first, last = (
-                tf.tile(i[tf.newaxis], [tf.shape(better)[0], 1, 1])
-                for i in (start, end - 1)
-            )
-            return tf.gather(better, first, batch_dims=2) - tf.gather(
-                worse, last, batch_dims=2
-            )
-
-        return self.order.if_tied(tied, lambda: better - worse)
+        return self.give_back(slopes / self.temperature)
 
     def _mean_of_ties(self, x: tf.Tensor) -> tf.Tensor:
         def tied(start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-            size = tf.shape(x)[1]
-            group = start + tf.range(tf.shape(x)[0])[:, tf.newaxis] * size
-            flat = tf.reshape(x, [-1])
+            first = tf.range(tf.shape(start)[0])[:, tf.newaxis] * tf.shape(start)[1]
+            group = tf.transpose(start + first)
             sums = tf.math.unsorted_segment_sum(
-                flat, tf.reshape(group, [-1]), tf.size(x)
+                tf.reshape(x, [-1]), tf.reshape(group, [-1]), tf.size(x)
             )
-            return tf.gather(sums, group) / tf.cast(end - start, x.dtype)
+            count = tf.cast(end - start, x.dtype)
+            return tf.gather(sums, group) / tf.transpose(count)
 
         return self.order.if_tied(tied, lambda: tf.identity(x))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sums:
+    """What items give each other under a kernel; all are `[list, sums, batch]`.
+
+    Attributes:
+        order: the scores in order.
+        own: what was summed up, which is what each item gives itself.
+        better: what the better items give each.
+        worse: what the worse items do. Of items that tie, the one that comes first in
+            the order counts as better.
+    """
+
+    order: Order
+    own: tf.Tensor
+    better: tf.Tensor
+    worse: tf.Tensor
+
+    def totals(self) -> list[tf.Tensor]:
+        """Returns what all items give each, for each sum `[list, batch]`."""
+        return tf.unstack(self.own + self.better + self.worse, axis=1)
+
+    def differences(self) -> tf.Tensor:
+        """Returns `better - worse` without the items that tie."""
+
+        def tied(start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+            first, last = (tf.transpose(i) for i in (start, end - 1))
+            batch = tf.broadcast_to(tf.range(tf.shape(first)[1]), tf.shape(first))
+
+            def at(x: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
+                by_list = tf.transpose(x, [0, 2, 1])
+                found = tf.gather_nd(by_list, tf.stack([place, batch], axis=2))
+                return tf.transpose(found, [0, 2, 1])
+
+            return at(self.better, first) - at(self.worse, last)
+
+        return self.order.if_tied(tied, lambda: self.better - self.worse)
 
 
 def kernel(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> Kernel:
@@ -137,11 +163,13 @@ def kernel(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> Kernel:
     gaps = tf.roll(ordered, 1, axis=1) - ordered
     joined = order.is_real & (tf.range(masked.list_size(scores)) > 0)
     decay = tf.where(joined, tf.exp(-gaps / temperature), 0)
-    upwards = tf.roll(tf.reverse(decay, [1]), 1, axis=1)
-    return Kernel(order, tf.stack([decay, upwards])[:, tf.newaxis], temperature)
+    return Kernel(order, tf.transpose(decay), temperature)
 
 
-def _doubled(reach: int | tf.Tensor, sums: tf.Tensor, decay: tf.Tensor) -> tuple:
+def _doubled(
+    reach: int | tf.Tensor, better: tf.Tensor, worse: tf.Tensor, decay: tf.Tensor
+) -> tuple:
     """Takes sums over so many nearest items, and the decay over them, to the double."""
-    sums += decay * tf.roll(sums, reach, axis=3)
-    return sums, decay * tf.roll(decay, reach, axis=3)
+    better += decay * tf.roll(better, reach, axis=0)
+    worse += tf.roll(decay * worse, -reach, axis=0)
+    return better, worse, decay * tf.roll(decay, reach, axis=0)

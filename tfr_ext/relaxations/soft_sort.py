@@ -133,24 +133,26 @@ def soft_sort_positions(
     def positions(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted in `kernel`
         kernel = laplace.kernel(fixed, mask, temperature)
-        ones = tf.ones_like(fixed)[tf.newaxis]
-        around = kernel.sums(ones)
-        totals = 1 + around[0][0] + around[1][0] + nan
-        weights = masked.ranks(fixed) / totals
-        parts = kernel.sums(weights[tf.newaxis])
+        around = kernel.sums(tf.ones_like(kernel.decay))
+        totals = around.totals()[0] + tf.transpose(nan)
+        weights = tf.transpose(masked.ranks(fixed)) / totals
+        parts = kernel.sums(weights)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            values = kernel.order.take(upstream)
-            of_values = kernel.sums(values[tf.newaxis])
-            means = (values + of_values[0][0] + of_values[1][0]) / totals
-            of_means = kernel.sums((weights * means)[tf.newaxis])
-            sums = (tf.concat(x, 0) for x in zip(of_values, around, parts, of_means))
+            values = kernel.take(upstream)
+            of_values = kernel.sums(values)
+            means = of_values.totals()[0] / totals
             return kernel.score_adjoint(
-                weights, means, values, kernel.differences(*sums)
+                weights,
+                means,
+                values,
+                of_values,
+                around,
+                parts,
+                kernel.sums(weights * means),
             )
 
-        found = weights + parts[0][0] + parts[1][0]
-        return kernel.order.give_back(found), gradient
+        return kernel.give_back(parts.totals()[0]), gradient
 
     return tf.where(mask, positions(scores), 0)
 
@@ -168,28 +170,22 @@ def _all_ranks(
 ) -> Result:
     """Returns the first expectations of all, and their adjoint."""
     kernel = laplace.kernel(scores, mask, temperature)
-    taken = kernel.order.take(values)
-    both = tf.stack([taken, tf.ones_like(taken)])
-    better, worse = kernel.sums(both)
-    sums, totals = tf.unstack(both + better + worse, 2)
-    totals += nan
-    expected = sums / totals
+    taken = kernel.take(values)
+    sums = kernel.sums(taken, tf.ones_like(taken))
+    of_values, totals = sums.totals()
+    totals += tf.transpose(nan)
+    expected = of_values / totals
 
     def adjoint(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         spare = masked.list_size(scores) - rows
-        weights = tf.pad(upstream, [[0, 0], [0, spare]]) / totals
-        weighted = tf.stack([weights, weights * expected])
-        more = kernel.sums(weighted)
-        differences = kernel.differences(
-            tf.concat([better, more[0]], 0), tf.concat([worse, more[1]], 0)
-        )
-        inner = weights + more[0][0] + more[1][0]
+        weights = tf.pad(tf.transpose(upstream), [[0, spare], [0, 0]]) / totals
+        more = kernel.sums(weights, weights * expected)
         return (
-            kernel.score_adjoint(weights, expected, taken, differences),
-            kernel.order.give_back(inner),
+            kernel.score_adjoint(weights, expected, taken, sums, more),
+            kernel.give_back(more.totals()[0]),
         )
 
-    return masked.at_ranks(expected, rows), adjoint
+    return tf.transpose(expected[:rows]), adjoint
 
 
 def _few_ranks(
