@@ -125,6 +125,11 @@ CURVES: dict[str, list[Curve]] = {
         )
         for label, sigma in [(1.0, 0.5), (1.0, 1.0), (2.0, 1.0)]
     ],
+    "soft_sort_loss": [
+        *settings("temperature", [0.1, 1, 5]),
+        Curve("position, temperature 1", {"form": "position"}),
+        NDCG,
+    ],
 }
 
 

@@ -66,7 +66,7 @@ def soft_sort_expectation(
 ) -> tf.Tensor:
     """Returns the expected value at each rank, `soft_sort(...) @ values`.
 
-    O(L log L) in time and O(L) in memory for all ranks of lists of L items: see
+    O(L log L) in time and memory for all ranks of lists of L items: see
     `tfr_ext.relaxations.laplace`. For a few ranks k, O(L + k^2).
 
     Args:
@@ -110,8 +110,8 @@ def soft_sort_positions(
     """Returns the position of each item under SoftSort, `sum_r r P[r, j]`.
 
     `P` is `soft_sort(...)`. The positions sum to those of the exact sort, and become
-    them as the temperature falls; each on its own may leave 1 to L. O(L log L) in time
-    and O(L) in memory for lists of L items.
+    them as the temperature falls; O(L log L) in time
+    and memory for lists of L items.
 
     Args:
         scores: see `soft_sort`.
