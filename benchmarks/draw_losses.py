@@ -128,6 +128,11 @@ CURVES: dict[str, list[Curve]] = {
     "list_net_loss": [Curve("the only form")],
     "list_ap_loss": settings("num_bins", [5, 20, 100]),
     "approx_metric_loss": [*settings("alpha", [1, 3, 10]), NDCG],
+    "soft_sort_loss": [
+        *settings("temperature", [0.1, 1, 5]),
+        Curve("position, temperature 1", {"form": "position"}),
+        NDCG,
+    ],
 }
 
 

@@ -51,10 +51,15 @@ def neural_sort(scores, num_ranks, temperature):
 
 
 def soft_sort(scores, num_ranks, temperature):
-    """SoftSort (Prillo and Eisenschlos): softmax(-|s_(r) - s_j| / temperature)."""
+    """SoftSort (Prillo and Eisenschlos): softmax(-|s_(r) - s_j| / temperature).
+
+    At a tie s_(r) is the mean of those that tie: permuting items changes nothing.
+    """
     best_first = sorted(scores, key=_real, reverse=True)
     rows = []
     for top in best_first[:num_ranks]:
+        tied = [complex(s).imag for s in scores if _real(s) == _real(top)]
+        top = _real(top) + 1j * sum(tied) / len(tied)
         row = _log_softmax([-_absolute(top - s) / temperature for s in scores])
         rows.append([cmath.exp(z) for z in row])
     return rows

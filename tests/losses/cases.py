@@ -226,6 +226,26 @@ _APPROX_INVALID = (
     ({"relevance_threshold": 0.0}, "relevance_threshold"),
 )
 
+_SOFT_SORT_INVALID = (
+    ({"temperature": 0.0}, "temperature"),
+    ({"temperature": "warm"}, "temperature"),
+    ({"temperature": 1e31}, "temperature"),
+    ({"temperature": {"class_name": "Nonsense", "config": {}}}, "temperature"),
+    ({"metric": "dcg"}, "metric"),
+    ({"metric": "arp", "form": "position"}, "metric"),
+    ({"metric": "precision", "form": "position"}, "topn"),
+    ({"metric": "err"}, "max_label"),
+    ({"max_label": "4"}, "max_label"),
+    ({"topn": 0}, "topn"),
+    ({"topn": 2.5}, "topn"),
+    ({"form": "ranks"}, "form"),
+    ({"form": None}, "form"),
+    ({"beta": 0.0}, "beta"),
+    ({"beta": 1e31}, "beta"),
+    ({"relevance_threshold": 0.0}, "relevance_threshold"),
+    ({"ragged": 1}, "ragged"),
+)
+
 CASES: list[LossCase] = [
     LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
     LossCase("smoothi_loss", {"topn": 3, "alpha": 10.0}),
@@ -285,6 +305,18 @@ CASES: list[LossCase] = [
     LossCase("approx_metric_loss", {"metric": "precision", "topn": 2}),
     LossCase("approx_metric_loss", {"metric": "map", "alpha": 1.0}),
     LossCase("approx_metric_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
+    LossCase("soft_sort_loss", invalid=_SOFT_SORT_INVALID),
+    LossCase("soft_sort_loss", {"form": "position"}),
+    LossCase("soft_sort_loss", {"topn": 3, "temperature": 0.3}),
+    LossCase("soft_sort_loss", {"topn": 70}),
+    LossCase("soft_sort_loss", {"topn": 3, "form": "position", "beta": 2.0}),
+    LossCase("soft_sort_loss", {"metric": "precision", "topn": 2}),
+    LossCase("soft_sort_loss", {"metric": "map"}),
+    LossCase("soft_sort_loss", {"metric": "map", "form": "position", "beta": 1.0}),
+    LossCase("soft_sort_loss", {"metric": "arp", "topn": 2}),
+    LossCase("soft_sort_loss", {"metric": "mrr"}),
+    LossCase("soft_sort_loss", {"metric": "err", "max_label": 3.0}),
+    LossCase("soft_sort_loss", {"temperature": SCHEDULE}),
 ]
 
 # The first case of each loss.

@@ -38,6 +38,7 @@ from tfr_ext.losses.pirank import (
     PiRankNDCGLoss,
 )
 from tfr_ext.losses.smoothi import SmoothILoss
+from tfr_ext.losses.soft_sort import SoftSortLoss
 from tfr_ext.losses.wassrank import WassRankLoss
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "PointwiseKLMultinomialLoss",
     "RankingLoss",
     "SmoothILoss",
+    "SoftSortLoss",
     "WassRankLoss",
     "check_parameter",
     "get",
@@ -82,6 +84,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         ListNetLoss,
         ListAPLoss,
         ApproxMetricLoss,
+        SoftSortLoss,
     )
 }
 

@@ -12,7 +12,11 @@ from tfr_ext.relaxations.neural_sort import (
     neural_sort_log_likelihood,
 )
 from tfr_ext.relaxations.smoothi import smoothi, smoothi_expectation
-from tfr_ext.relaxations.soft_sort import soft_sort, soft_sort_expectation
+from tfr_ext.relaxations.soft_sort import (
+    soft_sort,
+    soft_sort_expectation,
+    soft_sort_positions,
+)
 
 __all__ = [
     "exact_expectation",
@@ -27,4 +31,5 @@ __all__ = [
     "smoothi_expectation",
     "soft_sort",
     "soft_sort_expectation",
+    "soft_sort_positions",
 ]

@@ -6,7 +6,7 @@ See the note at the head of `tfr_ext.relaxations.neural_sort` for the formulas.
 from __future__ import annotations
 
 import dataclasses
-from typing import Union
+from typing import Callable, Union
 
 import tensorflow as tf
 
@@ -23,27 +23,18 @@ _PADDING = -1e37
 
 
 @dataclasses.dataclass(frozen=True)
-class SortedScores:
-    """Scores of a batch of lists, best first.
+class Order:
+    """The order of a batch of lists, best first.
 
     Attributes:
         positions: which item, counted over the whole batch, stands at each rank.
         scores: the scores, NaN as the lowest number; padding is minus infinity.
-        doubled: float64, twice the scores over the temperature, 0 for the best;
-            low at padding.
-        sums: float64, `doubled` summed over the better ranks.
         is_real: True at real items.
-        real: 1 at real items, else 0.
-        temperature: the temperature, of the scores' type.
     """
 
     positions: tf.Tensor
     scores: tf.Tensor
-    doubled: tf.Tensor
-    sums: tf.Tensor
     is_real: tf.Tensor
-    real: tf.Tensor
-    temperature: tf.Tensor
 
     def take(self, x: tf.Tensor) -> tf.Tensor:
         """Sorts `[batch, list, ...]` as the scores are."""
@@ -63,6 +54,71 @@ class SortedScores:
         )
         return tf.reshape(back, tf.shape(x))
 
+    def if_tied(
+        self,
+        tied: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        plain: Callable[[], tf.Tensor],
+    ) -> tf.Tensor:
+        """Calls `tied` if any real items of a list tie, else `plain`.
+
+        Args:
+            tied: takes, for each item in order, the index of the first and that after
+                the last of those that tie with it.
+            plain: takes nothing.
+        """
+        scores, is_real = self.scores, self.is_real
+        ties = (scores[:, 1:] == scores[:, :-1]) & is_real[:, 1:]
+
+        def with_ties() -> tf.Tensor:
+            # Padding ties with nothing real.
+            keys = tf.where(is_real, -scores, float("inf"))
+            return tied(
+                tf.searchsorted(keys, keys, side="left"),
+                tf.searchsorted(keys, keys, side="right"),
+            )
+
+        return tf.cond(tf.reduce_any(ties), with_ties, plain)
+
+
+@dataclasses.dataclass(frozen=True)
+class SortedScores(Order):
+    """Scores of a batch of lists, best first.
+
+    Attributes:
+        doubled: float64, twice the scores over the temperature, 0 for the best;
+            low at padding.
+        sums: float64, `doubled` summed over the better ranks.
+        real: 1 at real items, else 0.
+        temperature: the temperature, of the scores' type.
+    """
+
+    doubled: tf.Tensor
+    sums: tf.Tensor
+    real: tf.Tensor
+    temperature: tf.Tensor
+
+
+def order_scores(scores: tf.Tensor, mask: tf.Tensor) -> Order:
+    """Sorts the scores of each list; see `sort_scores`."""
+    ordered = best(scores, mask)
+    first = tf.range(tf.shape(scores)[0])[:, tf.newaxis] * masked.list_size(scores)
+    is_real = masked.real_ranks(mask, scores)
+    return Order(ordered.indices + first, ordered.values, is_real)
+
+
+def as_tensor(number: Float, dtype: tf.DType) -> tf.Tensor:
+    """Returns a number as a tensor of a type; a Python float is not rounded twice."""
+    is_tensor = tf.is_tensor(number)
+    return tf.cast(number, dtype) if is_tensor else tf.constant(number, dtype)
+
+
+def has_nan(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Tells of which lists a real score is NaN, `[batch, 1]`.
+
+    It has been ranked as if it were a number: it should be seen.
+    """
+    return tf.reduce_any(tf.math.is_nan(scores) & mask, axis=1, keepdims=True)
+
 
 def sort_scores(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> SortedScores:
     """Sorts the scores of each list.
@@ -72,27 +128,21 @@ def sort_scores(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> Sorte
         mask: bool tensor of the same shape, True at real items.
         temperature: positive.
     """
-    size = masked.list_size(scores)
-    ordered = best(scores, mask)
-    first = tf.range(tf.shape(scores)[0])[:, tf.newaxis] * size
-    is_real = masked.real_ranks(mask, scores)
-    if not tf.is_tensor(temperature):
-        temperature = tf.constant(temperature, tf.float64)
-    temperature = tf.cast(temperature, tf.float64)
-    doubled = tf.cast(ordered.values, tf.float64) * (2.0 / temperature)
+    order = order_scores(scores, mask)
+    temperature = as_tensor(temperature, tf.float64)
+    doubled = tf.cast(order.scores, tf.float64) * (2.0 / temperature)
     # Padding is minus infinity, and all that there is in an empty list.
     doubled -= tf.maximum(doubled[:, :1], tf.float64.min)
     doubled = tf.maximum(doubled, -_MAX_GAP)
-    # A NaN has been ranked as if it were a number: it should be seen.
-    wrong = tf.reduce_any(tf.math.is_nan(scores) & mask, axis=1, keepdims=True)
-    doubled += tf.where(wrong, tf.cast(float("nan"), tf.float64), 0)
+    nan = tf.cast(float("nan"), tf.float64)
+    doubled += tf.where(has_nan(scores, mask), nan, 0)
     return SortedScores(
-        positions=ordered.indices + first,
-        scores=ordered.values,
+        positions=order.positions,
+        scores=order.scores,
+        is_real=order.is_real,
         doubled=doubled,
         sums=tf.cumsum(doubled, axis=1, exclusive=True),
-        is_real=is_real,
-        real=tf.cast(is_real, scores.dtype),
+        real=tf.cast(order.is_real, scores.dtype),
         temperature=tf.cast(temperature, scores.dtype),
     )
 
@@ -167,14 +217,8 @@ def score_adjoint(
     """
     # What is better and what is worse sum to 0, as each row of G does.
     sums = tf.cumsum(total, axis=1)
-    scores, is_real = by_rank.scores, by_rank.is_real
-    ties = (scores[:, 1:] == scores[:, :-1]) & is_real[:, 1:]
 
-    def with_ties() -> tf.Tensor:
-        # Padding ties with nothing.
-        keys = tf.where(is_real, -scores, float("inf"))
-        start = tf.searchsorted(keys, keys, side="left")
-        end = tf.searchsorted(keys, keys, side="right")
+    def with_ties(start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
         before = tf.pad(sums, [[0, 0], [1, 0]])
         better = tf.gather(before, start, batch_dims=1)
         not_worse = tf.gather(before, end, batch_dims=1)
@@ -182,7 +226,7 @@ def score_adjoint(
         position = tf.cast(tf.range(masked.list_size(total)), total.dtype)
         return better + not_worse + 2 * (middle - position) * total
 
-    others = tf.cond(tf.reduce_any(ties), with_ties, lambda: 2 * sums - total)
+    others = by_rank.if_tied(with_ties, lambda: 2 * sums - total)
     slopes = (2 * moment + others) * by_rank.real
     return by_rank.give_back(slopes / by_rank.temperature)
 
