@@ -73,17 +73,18 @@ def rows() -> dict[str, tuple[float, tf.keras.losses.Loss]]:
             continue
         for (variant, metric, topn), its_seconds in zip(VARIANTS, seconds):
             if name == "LambdaLoss":
-                cut_off: Arguments = {} if topn is None else {"topn": topn}
-                its = {"lambda_weight": metric, "lambda_weight_params": cut_off}
+                cut_off = {} if topn is None else {"topn": topn}
+                its: Arguments = {
+                    "lambda_weight": metric,
+                    "lambda_weight_params": cut_off,
+                }
             else:
                 its = {"metric": metric, "topn": topn}
             table[f"{name}-{variant}"] = its_seconds, losses.get(key, **its)
     return table
 
 
-def trainer(
-    num_features: int, loss: tf.keras.losses.Loss, seed: int
-) -> tf.keras.Model:
+def trainer(num_features: int, loss: tf.keras.losses.Loss, seed: int) -> tf.keras.Model:
     """Returns the paper's network, with the same weights for each loss."""
     tf.keras.utils.set_random_seed(seed)
     network = models.MLPScorer(hidden_sizes=[1024], batch_normalization=True)
