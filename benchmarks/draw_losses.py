@@ -125,6 +125,7 @@ CURVES: dict[str, list[Curve]] = {
         )
         for label, sigma in [(1.0, 0.5), (1.0, 1.0), (2.0, 1.0)]
     ],
+    "fast_soft_rank_loss": [*settings("regularization", [0.3, 1, 3]), NDCG],
 }
 
 

@@ -221,6 +221,16 @@ _APPROX_INVALID = (
     ({"beta": 1e31}, "beta"),
     ({"relevance_threshold": 0.0}, "relevance_threshold"),
 )
+_SOFT_RANK_INVALID = (
+    ({"metric": "mrr"}, "metric"),
+    ({"metric": "precision"}, "topn"),
+    ({"topn": 1.5}, "topn"),
+    ({"regularization": 0.0}, "regularization"),
+    ({"regularization": 1e30}, "regularization"),
+    ({"regularization": "low"}, "regularization"),
+    ({"beta": 0.0}, "beta"),
+    ({"relevance_threshold": -1.0}, "relevance_threshold"),
+)
 
 CASES: list[LossCase] = [
     LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
@@ -277,6 +287,11 @@ CASES: list[LossCase] = [
     LossCase("approx_metric_loss", {"metric": "precision", "topn": 2}),
     LossCase("approx_metric_loss", {"metric": "map", "alpha": 1.0}),
     LossCase("approx_metric_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
+    LossCase("fast_soft_rank_loss", invalid=_SOFT_RANK_INVALID),
+    LossCase("fast_soft_rank_loss", {"topn": 3, "regularization": 5.0, "beta": 2.0}),
+    LossCase("fast_soft_rank_loss", {"metric": "precision", "topn": 2, "beta": 1.0}),
+    LossCase("fast_soft_rank_loss", {"metric": "map", "regularization": 0.7}),
+    LossCase("fast_soft_rank_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
 ]
 
 # The first case of each loss.

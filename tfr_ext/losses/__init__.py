@@ -36,11 +36,13 @@ from tfr_ext.losses.pirank import (
     PiRankNDCGLoss,
 )
 from tfr_ext.losses.smoothi import SmoothILoss
+from tfr_ext.losses.soft_rank import FastSoftRankLoss
 from tfr_ext.losses.wassrank import WassRankLoss
 
 __all__ = [
     "ApproxMetricLoss",
     "ExponentialToLimit",
+    "FastSoftRankLoss",
     "ItemwiseLoss",
     "ListwiseKLGaussianLoss",
     "ListwiseLoss",
@@ -76,6 +78,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         PairwiseKLGaussianLoss,
         ListwiseKLGaussianLoss,
         ApproxMetricLoss,
+        FastSoftRankLoss,
     )
 }
 
