@@ -114,28 +114,44 @@ def _filled(y: tf.Tensor, size: masked.Size, top: tf.Tensor) -> tf.Tensor:
     return tf.pad(y, [[0, 0], [0, spare]], constant_values=top)
 
 
-def _long_pieces(fitted: tf.Tensor, half: int, top: tf.Tensor) -> tf.Tensor:
-    """Merges pieces of `half` numbers, and what becomes of them, up to whole rows.
+def _long_pieces(fitted: tf.Tensor, width: int, top: tf.Tensor) -> tf.Tensor:
+    """Merges fitted pieces of `width` numbers, and what becomes of them, to the end.
 
-    XLA needs the length of a piece to be known, so this is no loop but a cascade.
+    XLA needs to know the length of a piece, so this is no loop.
     """
     size = masked.list_size(fitted)
-    if half >= _LONGEST:
-        message = f"Lists of unknown size may have {_LONGEST} items at most."
-        with tf.control_dependencies(
-            [tf.debugging.assert_less_equal(size, _LONGEST, message)]
-        ):
-            return tf.identity(fitted)
+    message = f"Rows of unknown size may have at most {_LONGEST} numbers."
+    with tf.control_dependencies(
+        [tf.debugging.assert_less_equal(size, _LONGEST, message)]
+    ):
+        fitted = tf.identity(fitted)
+    half = width
+    while half < _LONGEST:
 
-    def more() -> tf.Tensor:
-        even = -(-size // (2 * half)) * 2 * half
-        merged = _merge(_filled(fitted, even, top), half)[:, :size]
-        return _long_pieces(merged, 2 * half, top)
+        def merged(pieces: tf.Tensor = fitted, half: int = half) -> tf.Tensor:
+            return _merge_padded(pieces, half, top)
 
-    return tf.cond(half < size, more, lambda: fitted)
+        fitted = tf.cond(half < size, merged, lambda pieces=fitted: pieces)
+        half *= 2
+    return fitted
 
 
-def _merge(fitted: tf.Tensor, half: int) -> tf.Tensor:
+# A function of its own, so that it is traced once for all lengths.
+@tf.function(
+    autograph=False,
+    input_signature=[
+        tf.TensorSpec([None, None], tf.float64),
+        tf.TensorSpec([], tf.int32),
+        tf.TensorSpec([], tf.float64),
+    ],
+)
+def _merge_padded(fitted: tf.Tensor, half: tf.Tensor, top: tf.Tensor) -> tf.Tensor:
+    size = masked.list_size(fitted)
+    even = -(-size // (2 * half)) * 2 * half
+    return _merge(_filled(fitted, even, top), half)[:, :size]
+
+
+def _merge(fitted: tf.Tensor, half: masked.Size) -> tf.Tensor:
     """Merges neighbouring fitted pieces of `half` numbers."""
     left, right = _halves(fitted, half)
     below = tf.searchsorted(right, left)  # how many of the right
@@ -144,8 +160,8 @@ def _merge(fitted: tf.Tensor, half: int) -> tf.Tensor:
     of_below = tf.gather(
         tf.reshape(tf.pad(sums, [[0, 0], [1, 0]]), [-1]), below + first
     )
-    numbers = np.arange(1.0, half + 1)
-    counts = tf.cast(below, left.dtype) + numbers[::-1]
+    numbers = tf.cast(tf.range(1, half + 1), left.dtype)
+    counts = tf.cast(half + 1 + below, left.dtype) - numbers
     excess = tf.cumsum(left, axis=1, reverse=True) + of_below - counts * left
     pooled = excess < 0
     count = tf.reduce_sum(tf.cast(pooled, left.dtype), axis=1, keepdims=True)
@@ -191,7 +207,7 @@ def _averages(width: int) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def _halves(rows: tf.Tensor, half: int) -> list[tf.Tensor]:
+def _halves(rows: tf.Tensor, half: masked.Size) -> list[tf.Tensor]:
     return tf.unstack(tf.reshape(rows, [-1, 2, half]), axis=1)
 
 
