@@ -186,8 +186,9 @@ def _short_pieces(y: tf.Tensor, width: int) -> tf.Tensor:
     parts = tf.split(means, [width // 2 * half for half in halves], axis=1)
     for half, part in zip(halves, parts):
         pairs = tf.reshape(part, [-1, half, half])
-        value = tf.reduce_max(tf.reduce_min(pairs, axis=2), axis=1)
-        y = _pool(y, *_halves(y, half), value[:, tf.newaxis])
+        value = tf.reduce_max(tf.reduce_min(pairs, axis=2), axis=1, keepdims=True)
+        left, right = _halves(y, half)
+        y = _pool(y, left, right, value)
     return y
 
 
