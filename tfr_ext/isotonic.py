@@ -95,7 +95,8 @@ def fit(y: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 def block_means(fitted: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
     """Returns the mean of float64 `x` over each block of equal numbers of a fit."""
     left, right = fitted[:, :-1], fitted[:, 1:]
-    rises = right - left > _TOLERANCE * (1 + tf.abs(left))
+    scale = tf.maximum(tf.abs(left), tf.abs(fitted[:, :1]))
+    rises = right - left > _TOLERANCE * scale
     starts = tf.pad(rises, [[0, 0], [1, 0]], constant_values=True)
     block = tf.cumsum(tf.reshape(tf.cast(starts, tf.int32), [-1])) - 1
     flat = tf.reshape(x, [-1])
