@@ -12,7 +12,7 @@ arises, of what is above its mean `m` on the left and below it on the right:
 
     v = (min(l, m), max(r, m)),    m = max_i min_j mean(l_i, ..., r_j)
 
-Left number `t` is in it if it is above the means that end to its right, that is, if
+A left number `t` is in it if a mean that starts at it is below it, that is, if
 
     g(t) = sum_{l >= t} (l - t) - sum_{r < t} (t - r) < 0
 
