@@ -61,6 +61,7 @@ bench: $(VENV)/.installed-test
 	$(RUN) benchmarks/wassrank_speed.py
 	$(RUN) benchmarks/kl_speed.py
 	$(RUN) benchmarks/soft_sort_speed.py
+	$(RUN) benchmarks/soft_rank_speed.py
 	$(RUN) benchmarks/growth.py --figure docs/figures/growth.png
 	$(RUN) benchmarks/parse_speed.py
 

@@ -133,6 +133,7 @@ CURVES: dict[str, list[Curve]] = {
         Curve("position, temperature 1", {"form": "position"}),
         NDCG,
     ],
+    "fast_soft_rank_loss": [*settings("regularization", [0.3, 1, 3]), NDCG],
 }
 
 

@@ -225,6 +225,16 @@ _APPROX_INVALID = (
     ({"beta": 1e31}, "beta"),
     ({"relevance_threshold": 0.0}, "relevance_threshold"),
 )
+_SOFT_RANK_INVALID = (
+    ({"metric": "mrr"}, "metric"),
+    ({"metric": "precision"}, "topn"),
+    ({"topn": 1.5}, "topn"),
+    ({"regularization": 0.0}, "regularization"),
+    ({"regularization": 1e30}, "regularization"),
+    ({"regularization": "low"}, "regularization"),
+    ({"beta": 0.0}, "beta"),
+    ({"relevance_threshold": -1.0}, "relevance_threshold"),
+)
 
 _SOFT_SORT_INVALID = (
     ({"temperature": 0.0}, "temperature"),
@@ -317,6 +327,11 @@ CASES: list[LossCase] = [
     LossCase("soft_sort_loss", {"metric": "mrr"}),
     LossCase("soft_sort_loss", {"metric": "err", "max_label": 3.0}),
     LossCase("soft_sort_loss", {"temperature": SCHEDULE}),
+    LossCase("fast_soft_rank_loss", invalid=_SOFT_RANK_INVALID),
+    LossCase("fast_soft_rank_loss", {"topn": 3, "regularization": 5.0, "beta": 2.0}),
+    LossCase("fast_soft_rank_loss", {"metric": "precision", "topn": 2, "beta": 1.0}),
+    LossCase("fast_soft_rank_loss", {"metric": "map", "regularization": 0.7}),
+    LossCase("fast_soft_rank_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
 ]
 
 # The first case of each loss.

@@ -39,11 +39,13 @@ from tfr_ext.losses.pirank import (
 )
 from tfr_ext.losses.smoothi import SmoothILoss
 from tfr_ext.losses.soft_sort import SoftSortLoss
+from tfr_ext.losses.soft_rank import FastSoftRankLoss
 from tfr_ext.losses.wassrank import WassRankLoss
 
 __all__ = [
     "ApproxMetricLoss",
     "ExponentialToLimit",
+    "FastSoftRankLoss",
     "ItemwiseLoss",
     "ListAPLoss",
     "ListNetLoss",
@@ -85,6 +87,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         ListAPLoss,
         ApproxMetricLoss,
         SoftSortLoss,
+        FastSoftRankLoss,
     )
 }
 

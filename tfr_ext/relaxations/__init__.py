@@ -1,7 +1,8 @@
 """Relaxations: pure functions from scores to rank indicators.
 
 Each gives row-stochastic indicators `[batch, rank, item]`, and the expectation of
-given item values at each rank `[batch, rank]`, which is what an objective reads.
+given item values at each rank `[batch, rank]`, which is what an objective reads. But
+`soft_rank` gives positions of items, which `tfr_ext.positions` reads.
 """
 
 from tfr_ext.relaxations.exact import exact_expectation, exact_sort, ranking
@@ -17,6 +18,8 @@ from tfr_ext.relaxations.soft_sort import (
     soft_sort_expectation,
     soft_sort_positions,
 )
+from tfr_ext.relaxations.soft_rank import soft_rank
+from tfr_ext.relaxations.soft_sort import soft_sort, soft_sort_expectation
 
 __all__ = [
     "exact_expectation",
@@ -29,6 +32,7 @@ __all__ = [
     "ranking",
     "smoothi",
     "smoothi_expectation",
+    "soft_rank",
     "soft_sort",
     "soft_sort_expectation",
     "soft_sort_positions",
