@@ -24,7 +24,7 @@ _Keys = tfr.keras.losses.RankingLossKey
 
 _RESUMED = "a run that is interrupted ends with other numbers than an undisturbed one"
 _RANDOM = f"draws random numbers; {_RESUMED}, and the draws depend on the padded size"
-_TIES = f"puts items of equal {{}} in a random order; {_RESUMED}"
+_TIES = f"puts items of equal {{}} in a random order; where there are any, {_RESUMED}"
 
 
 class HostLoss(tf.keras.losses.Loss):
