@@ -272,23 +272,27 @@ def test_config_saved_model_and_training_step(key, tmp_path):
 
 
 @every_key
-def test_graphs_of_unknown_shapes(key):
+@pytest.mark.parametrize(
+    "jit", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
+)
+def test_graphs(key, jit):
     loss = build(key)
+    shape = [3, 5, 3] if jit else [None, None, 3]
     rank = 3 if key == "ordinal_loss" else 2
-    specs = [tf.TensorSpec([None, None]), tf.TensorSpec([None, None, 3][:rank])]
+    specs = [tf.TensorSpec(s) for s in (shape[:2], shape[:rank], shape[:1])]
 
-    @tf.function(input_signature=specs)
-    def step(labels, scores):
+    @tf.function(input_signature=specs, jit_compile=jit)
+    def step(labels, scores, weights):
         with tf.GradientTape() as tape:
             tape.watch(scores)
-            value = loss(labels, scores)
+            value = loss(labels, scores, weights)
         return value, tape.gradient(value, scores)
 
-    scores = levels(key, tf.constant(SCORES))
-    value, slopes = step(LABELS, scores)
+    scores, weights = levels(key, tf.constant(SCORES)), tf.constant([1.0, 2.0, 3.0])
+    value, slopes = step(LABELS, scores, weights)
     assert np.isfinite(slopes).all()
     if key not in SAMPLED:
-        np.testing.assert_allclose(value, loss(LABELS, scores), rtol=1e-5)
+        np.testing.assert_allclose(value, loss(LABELS, scores, weights), rtol=1e-5)
 
 
 @pytest.mark.parametrize("key", SAMPLED)

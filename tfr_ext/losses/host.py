@@ -45,6 +45,9 @@ class HostLoss(tf.keras.losses.Loss):
     _loss: Any
     _lambda_weight: Any
     _temperature: float
+    _sample_size: int
+    _gumbel_temperature: float
+    _seed: int | None
 
     def __init__(
         self,
@@ -191,6 +194,32 @@ class _PairwiseLoss(_ItemwiseLoss):
         return [*super().caveats(), *([_TIES.format("scores")] if by_rank else [])]
 
 
+class _GumbelSampler(losses_impl.GumbelSampler):
+    """TensorFlow Ranking's sampler; XLA compiles it where there are weights too."""
+
+    def sample(
+        self, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
+        labels, logits, _ = super().sample(labels, logits)
+        if weights is not None:
+            weights = tf.repeat(weights, self._sample_size, axis=0)
+        return labels, logits, weights
+
+
+class _SampledLoss(HostLoss):
+    SHIFTED = True
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._gumbel_sampler = _GumbelSampler(
+            self.name, self._sample_size, self._gumbel_temperature, self._seed
+        )
+
+    def caveats(self) -> list[str]:
+        """See `HostLoss`."""
+        return [_RANDOM]
+
+
 @base.register
 class PairwiseHingeLoss(_PairwiseLoss, tfr.keras.losses.PairwiseHingeLoss):
     """TensorFlow Ranking's loss of that name."""
@@ -212,15 +241,10 @@ class PairwiseMSELoss(_PairwiseLoss, tfr.keras.losses.PairwiseMSELoss):
 
 
 @base.register
-class YetiLogisticLoss(_PairwiseLoss, tfr.keras.losses.YetiLogisticLoss):
+class YetiLogisticLoss(_SampledLoss, _PairwiseLoss, tfr.keras.losses.YetiLogisticLoss):
     """TensorFlow Ranking's loss of that name."""
 
     LAMBDA_WEIGHTS = (losses_impl.YetiDCGLambdaWeight,)
-    SHIFTED = True
-
-    def caveats(self) -> list[str]:
-        """See `HostLoss`."""
-        return [_RANDOM]
 
 
 @base.register
@@ -350,11 +374,8 @@ class ApproxMRRLoss(HostLoss, tfr.keras.losses.ApproxMRRLoss):
 
 
 @base.register
-class GumbelApproxNDCGLoss(HostLoss, tfr.keras.losses.GumbelApproxNDCGLoss):
+class GumbelApproxNDCGLoss(_SampledLoss, tfr.keras.losses.GumbelApproxNDCGLoss):
     """TensorFlow Ranking's loss of that name."""
-
-    SHIFTED = True
-    CAVEATS = (_RANDOM,)
 
 
 @base.register
