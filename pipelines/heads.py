@@ -86,6 +86,11 @@ class Head:
         Raises:
             ValueError: if it does not.
         """
+        if isinstance(loss, tfr.keras.losses.OrdinalLoss):
+            raise ValueError(
+                f"--loss={key} wants `ordinal_size` scores per item, which no --head "
+                "gives. It trains on a model of your own."
+            )
         of_grades = getattr(loss, "RANK", 2) == 3
         if of_grades and self.kind != "grades":
             raise ValueError(

@@ -32,7 +32,7 @@ def define_flags() -> None:
 def train() -> None:
     """Trains as the flags say and leaves all files in --model_dir."""
     strategy = prepare_tensorflow()
-    loss_params = shared_flags.parse_parameters(FLAGS.loss_param, "loss_param")
+    loss_params = training_flags.loss_parameters()
     loss_schedules = shared_flags.parse_schedules(FLAGS.loss_schedule, "loss_schedule")
     head = heads.from_flags(FLAGS, loss_params)
     check_loss(loss_params, loss_schedules, head)
@@ -131,7 +131,9 @@ def check_loss(
         tf.function(loss).get_concrete_function(*head.example())
     except (AttributeError, TypeError, ValueError) as error:
         given, hints = [f"--loss={FLAGS.loss}"], ""
-        for name in ("loss_param", "loss_schedule"):
+        if FLAGS.lambda_weight:
+            given.append(f"--lambda_weight={FLAGS.lambda_weight}")
+        for name in ("lambda_weight_param", "loss_param", "loss_schedule"):
             values = getattr(FLAGS, name)
             given += [f"--{name}={value}" for value in values]
             hints += f"\n(--{name}= drops those before it.)" if values else ""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from absl import flags
 
 from pipelines import flags as shared_flags
 from pipelines import heads
 from tfr_ext import schedules
+from tfr_ext.losses import lambda_weights
 
 FLAGS = flags.FLAGS
 
@@ -64,6 +67,18 @@ def define_training_flags() -> None:
         [],
         "A parameter of the loss as name=value. Repeatable; the last value of a name "
         "holds, and an empty --loss_param= drops those before it.",
+    )
+    flags.DEFINE_string(
+        "lambda_weight",
+        None,
+        "A lambda weight, which makes a loss of TensorFlow Ranking follow a metric: "
+        f"{', '.join(lambda_weights.names())}.",
+    )
+    flags.DEFINE_multi_string(
+        "lambda_weight_param",
+        [],
+        "A parameter of the lambda weight as name=value, such as topn=10. Repeatable "
+        "as --loss_param is.",
     )
     flags.DEFINE_multi_string(
         "loss_schedule",
@@ -151,6 +166,29 @@ def define_training_flags() -> None:
         ["silent", "bar", "line"],
         "Progress of training: a bar, a line per epoch, or nothing.",
     )
+
+
+def loss_parameters() -> dict[str, Any]:
+    """Returns the parameters of the loss, its lambda weight among them.
+
+    Raises:
+        ValueError: if a flag has not the form that it must have, or two of them say
+            what the lambda weight is.
+    """
+    params = shared_flags.parse_parameters(FLAGS.loss_param, "loss_param")
+    weight = {
+        "lambda_weight": FLAGS.lambda_weight,
+        "lambda_weight_params": shared_flags.parse_parameters(
+            FLAGS.lambda_weight_param, "lambda_weight_param"
+        ),
+    }
+    for name in weight:
+        if name in params:
+            raise ValueError(
+                f"--loss_param={name}=...: a lambda weight has flags of its own, "
+                "--lambda_weight and --lambda_weight_param."
+            )
+    return {**params, **{name: given for name, given in weight.items() if given}}
 
 
 def as_flag_file(comment: str) -> str:

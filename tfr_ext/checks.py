@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 from typing import Any
@@ -109,6 +110,12 @@ def choice(argument: str, value: Any, choices: list[Any]) -> Any:
     if value not in choices:
         raise ValueError(f"`{argument}` must be one of {choices}. Received: {value!r}.")
     return value
+
+
+def near(word: str, known: list[str]) -> str:
+    """Returns the end of a sentence on an unknown word: what was perhaps meant."""
+    close = difflib.get_close_matches(word, known, n=3)
+    return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else "."
 
 
 def _number(argument: str, value: Any, expected: str, low: float, high: float) -> float:

@@ -45,6 +45,15 @@ def num_real(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
     return tf.reduce_sum(tf.cast(mask, dtype), axis=1)
 
 
+def padded_per_real(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
+    """Returns the padded size of each list over its real items, `[batch, 1]`.
+
+    Times this, a mean that Keras takes over the padded size is one over real items.
+    """
+    size = tf.cast(list_size(mask), dtype)
+    return tf.math.divide_no_nan(size, num_real(mask, dtype)[:, tf.newaxis])
+
+
 def ranks(ranked: tf.Tensor) -> tf.Tensor:
     """Returns the ranks 1, 2, ... of the columns of `ranked`, shape `[1, ranks]`."""
     size = tf.cast(list_size(ranked), ranked.dtype)

@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 import tensorflow as tf
 import tensorflow_ranking as tfr
+from absl import logging
 
 from tfr_ext import checkpoints, export, losses, models, schedules
 from tfr_ext.data import BatchedLists, LabelTransform, RankingLists
@@ -21,7 +22,8 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     """Hyper-parameters of `RankingPipeline`, on top of TensorFlow Ranking's.
 
     Attributes:
-        loss_params: arguments of the loss named by `loss`.
+        loss_params: arguments of the loss named by `loss`; a lambda weight is one, see
+            `tfr_ext.losses.lambda_weights`.
         loss_schedules: schedules of some of them, see `schedules.loss_parameter`.
         convention: what the metrics mean.
         monitor: validation metric of best checkpoint and early stopping.
@@ -153,7 +155,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
             ValueError: if the loss, a parameter of it, the monitored metric or the
                 schedule is unknown.
         """
-        losses.get(hparams.loss, **hparams.loss_params)
+        loss = losses.get(hparams.loss, **hparams.loss_params)
         hparams.convention.metric_arguments(hparams.monitor)
         steps = hparams.steps_per_epoch or dataset_builder.train.num_batches
         epochs = hparams.num_epochs
@@ -175,6 +177,9 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         )
         if strategy is not None:
             self._strategy = strategy
+        if self.is_writer:
+            for caveat in getattr(loss, "caveats", list)():
+                logging.warning("%s %s.", hparams.loss, caveat)
         if hparams.loss_schedules:
             # They only rise or only fall: now, not after hours, they are found to end
             # where the parameter may not be.

@@ -6,13 +6,13 @@ wherever a loss of `tfr.keras.losses` can.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_ranking as tfr
 
+from tfr_ext import checks
+from tfr_ext.losses import host
 from tfr_ext.losses.annealing import ExponentialToLimit, LossAnnealing
 from tfr_ext.losses.approx_metric import ApproxMetricLoss
 from tfr_ext.losses.base import (
@@ -38,8 +38,8 @@ from tfr_ext.losses.pirank import (
     PiRankNDCGLoss,
 )
 from tfr_ext.losses.smoothi import SmoothILoss
-from tfr_ext.losses.soft_sort import SoftSortLoss
 from tfr_ext.losses.soft_rank import FastSoftRankLoss
+from tfr_ext.losses.soft_sort import SoftSortLoss
 from tfr_ext.losses.wassrank import WassRankLoss
 
 __all__ = [
@@ -94,7 +94,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
 
 def keys() -> list[str]:
     """Returns the keys that `get` knows: ours, then those of `tfr.keras.losses`."""
-    return [*_LOSSES, *tfr.keras.losses.RankingLossKey.all_keys()]
+    return [*_LOSSES, *host.LOSSES]
 
 
 def get(
@@ -103,7 +103,10 @@ def get(
     name: str | None = None,
     **kwargs: Any,
 ) -> tf.keras.losses.Loss:
-    """Builds a loss by key: one of this package, else one of TensorFlow Ranking.
+    """Builds a loss by key: one of this package, or one of TensorFlow Ranking.
+
+    The latter are of TensorFlow Ranking's classes with some faults mended, see
+    `tfr_ext.losses.host`. Those that take a lambda weight take it by name as well.
 
     Args:
         loss: a key, such as 'smoothi_loss' or 'approx_ndcg_loss'; see `keys()`.
@@ -123,6 +126,9 @@ def get(
         2.0
         >>> type(get('approx_ndcg_loss', temperature=1.0)).__name__
         'ApproxNDCGLoss'
+        >>> ndcg = {'lambda_weight': 'ndcg', 'lambda_weight_params': {'topn': 10}}
+        >>> type(get('pairwise_logistic_loss', **ndcg)).__name__
+        'PairwiseLogisticLoss'
     """
     for argument in kwargs:
         check_parameter(loss, argument)
@@ -138,11 +144,12 @@ def parameters(loss: str) -> list[str]:
     Raises:
         ValueError: if the key is unknown.
     """
+    cls = _loss_class(loss)
+    if issubclass(cls, host.HostLoss):
+        return cls.parameters()
     return [
         parameter.name
-        for parameter in inspect.signature(
-            _loss_class(loss).__init__
-        ).parameters.values()
+        for parameter in inspect.signature(cls.__init__).parameters.values()
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         and parameter.name not in ("self", "reduction", "name")
     ]
@@ -159,25 +166,23 @@ def check_parameter(loss: str, argument: str) -> None:
         ValueError: if it has none of that name; the message lists what comes near.
     """
     known = parameters(loss)
-    if argument not in known:
-        raise ValueError(
-            f"{loss!r} has no parameter {argument!r}"
-            f"{_near(argument, known)} Its parameters are: {', '.join(known)}."
-        )
+    if argument in known:
+        return
+    message = (
+        f"{loss!r} has no parameter {argument!r}{checks.near(argument, known)} "
+        f"Its parameters are: {', '.join(known)}."
+    )
+    if argument.startswith("lambda_weight"):
+        takers = [key for key, cls in host.LOSSES.items() if cls.LAMBDA_WEIGHTS]
+        message += f" Lambda weights are for: {', '.join(takers)}."
+    raise ValueError(message)
 
 
 def _loss_class(loss: str) -> type[tf.keras.losses.Loss]:
-    if loss in _LOSSES:
-        return _LOSSES[loss]
-    if loss in tfr.keras.losses.RankingLossKey.all_keys():
-        # TensorFlow Ranking maps keys to classes inside its own `get` only.
-        return type(tfr.keras.losses.get(loss))
-    raise ValueError(
-        f"Unknown loss {loss!r}{_near(loss, keys())} "
-        f"The known losses are: {', '.join(keys())}."
-    )
-
-
-def _near(word: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=3)
-    return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else "."
+    cls = _LOSSES.get(loss) or host.LOSSES.get(loss)
+    if cls is None:
+        raise ValueError(
+            f"Unknown loss {loss!r}{checks.near(loss, keys())} "
+            f"The known losses are: {', '.join(keys())}."
+        )
+    return cls

@@ -23,6 +23,14 @@ def register(cls: type[_T]) -> type[_T]:
     return tf.keras.utils.register_keras_serializable(package="tfr_ext")(cls)
 
 
+def is_mean(reduction: str) -> bool:
+    """Tells whether a `tf.keras.losses.Reduction` is a mean."""
+    return reduction in (
+        tf.keras.losses.Reduction.AUTO,
+        tf.keras.losses.Reduction.SUM_OVER_BATCH_SIZE,
+    )
+
+
 class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
     """Base of all losses; behaves as the losses of `tfr.keras.losses` do.
 
@@ -173,12 +181,6 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         self._annealed[argument] = annealing.Annealed(argument, value, check)
         return self._annealed[argument]
 
-    def _is_mean(self) -> bool:
-        return self.reduction in (
-            tf.keras.losses.Reduction.AUTO,
-            tf.keras.losses.Reduction.SUM_OVER_BATCH_SIZE,
-        )
-
 
 class ListwiseLoss(RankingLoss):
     """Base of losses with one value per list.
@@ -208,12 +210,9 @@ class ItemwiseLoss(RankingLoss):
     def _normalized_weights(
         self, labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor
     ) -> tf.Tensor:
-        if not self._is_mean():
+        if not is_mean(self.reduction):
             return weights
-        # Keras divides by batch * list: this makes it batch * real items.
-        size = tf.cast(masked.list_size(labels), weights.dtype)
-        count = masked.num_real(mask, weights.dtype)[:, tf.newaxis]
-        return weights * tf.math.divide_no_nan(size, count)
+        return weights * masked.padded_per_real(mask, weights.dtype)
 
 
 class MetricLoss(ListwiseLoss):

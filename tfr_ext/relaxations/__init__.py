@@ -13,13 +13,12 @@ from tfr_ext.relaxations.neural_sort import (
     neural_sort_log_likelihood,
 )
 from tfr_ext.relaxations.smoothi import smoothi, smoothi_expectation
+from tfr_ext.relaxations.soft_rank import soft_rank
 from tfr_ext.relaxations.soft_sort import (
     soft_sort,
     soft_sort_expectation,
     soft_sort_positions,
 )
-from tfr_ext.relaxations.soft_rank import soft_rank
-from tfr_ext.relaxations.soft_sort import soft_sort, soft_sort_expectation
 
 __all__ = [
     "exact_expectation",

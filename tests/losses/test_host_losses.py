@@ -1,0 +1,402 @@
+"""TensorFlow Ranking's losses as `tfr_ext.losses.get` builds them, against the host."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_ranking as tfr
+
+from tfr_ext import losses
+from tfr_ext.losses import host, lambda_weights
+
+HOST = tfr.keras.losses
+KEYS = HOST.RankingLossKey.all_keys()
+# What they draw depends on the padded size: padding is invisible on average only.
+SAMPLED = (
+    "yeti_logistic_loss",
+    "gumbel_approx_ndcg_loss",
+    "coupled_rankdistil_loss",
+)
+ITEMWISE = (
+    *(key for key in KEYS if key.startswith("pairwise")),
+    "sigmoid_cross_entropy_loss",
+    "mean_squared_loss",
+    "ordinal_loss",
+)
+every_key = pytest.mark.parametrize("key", KEYS)
+
+# No two labels of a list are equal, so that ListMLE has but one order.
+LABELS = np.array([[2, 0, 1, 3, 4], [0, 1, 5, 3, 2], [1, 0, 2, -1, -1]], np.float32)
+SCORES = np.array(
+    [[0.3, -0.2, 1.7, 0.9, -1.1], [2, 0.1, -0.4, 1.2, 0.6], [0.5, 0.2, 0.1, 7, -3]],
+    np.float32,
+)
+WIDE = [0, 3, 4, 7, 8]  # where the items are among padding
+
+
+def build(key, module=losses, **kwargs):
+    if key == "ordinal_loss":
+        kwargs.setdefault("ordinal_size", 3)
+    return module.get(key, **kwargs)
+
+
+def levels(key, scores):
+    """Scores as a loss takes them: ordinal loss has three an item."""
+    if key == "ordinal_loss":
+        return scores[..., tf.newaxis] * tf.constant([1, 0.5, -1], scores.dtype)
+    return scores
+
+
+def value_and_gradient(key, loss, labels, scores, weights=None):
+    tf.random.set_seed(7)
+    scores = tf.convert_to_tensor(scores)
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        value = loss(labels, levels(key, scores), weights)
+    return value.numpy(), tf.cast(tape.gradient(value, scores), tf.float32).numpy()
+
+
+def test_each_key_has_its_class():
+    assert list(host.LOSSES) == KEYS
+    for key in KEYS:
+        theirs = type(HOST.get(key))
+        assert issubclass(host.LOSSES[key], theirs)
+        assert host.LOSSES[key].__name__ == theirs.__name__
+        assert set(losses.parameters(key)) >= (
+            set(theirs().get_config()) - {"reduction", "name", "lambda_weight"}
+        )
+
+
+@every_key
+@pytest.mark.parametrize("reduction", ["auto", "sum", "none"])
+def test_without_padding_it_is_tensorflow_rankings(key, reduction):
+    labels, scores = LABELS[:2], SCORES[:2]
+    ours = build(key, reduction=reduction)
+    theirs = build(key, HOST, reduction=reduction)
+    per_list = np.array([[1.0], [3.0]], np.float32)
+    per_item = np.arange(10, dtype=np.float32).reshape(2, 5)
+    for weights in (None, per_list, per_item):
+        expected = value_and_gradient(key, theirs, labels, scores, weights)
+        actual = value_and_gradient(key, ours, labels, scores, weights)
+        for x, y in zip(actual, expected):
+            assert x.shape == y.shape
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
+@every_key
+@pytest.mark.parametrize("junk", [1e6, np.nan])
+def test_padding_is_invisible(key, junk):
+    # Low scores: the host's padding stands at -23 in a softmax.
+    scores = SCORES if key in ("mean_squared_loss", "ordinal_loss") else SCORES - 60
+    kwargs = {"sample_size": 3000} if key in SAMPLED else {}
+    wide_labels = np.full([3, 11], -1, np.float32)
+    wide_scores = np.full([3, 11], junk, np.float32)
+    wide_labels[:, WIDE], wide_scores[:, WIDE] = LABELS, scores
+    for reduction in ("sum_over_batch_size", "sum"):
+        loss = build(key, reduction=reduction, **kwargs)
+        value, slopes = value_and_gradient(key, loss, LABELS, scores)
+        padded, padded_slopes = value_and_gradient(key, loss, wide_labels, wide_scores)
+        tolerance = 0.05 if key in SAMPLED else 1e-5
+        np.testing.assert_allclose(padded, value, rtol=tolerance)
+        np.testing.assert_allclose(
+            padded_slopes[:, WIDE],
+            slopes,
+            rtol=tolerance,
+            atol=tolerance * np.abs(slopes).max(),
+        )
+        assert not padded_slopes[wide_labels < 0].any()
+
+
+@pytest.mark.parametrize("key", ITEMWISE)
+def test_a_mean_is_over_real_items(key):
+    each = build(key, reduction="none")(LABELS, levels(key, SCORES)).numpy()
+    mean = build(key)(LABELS, levels(key, SCORES)).numpy()
+    np.testing.assert_allclose(mean, (each.sum(1) / [5, 5, 3]).mean(), rtol=1e-6)
+    theirs = build(key, HOST)(LABELS, levels(key, SCORES)).numpy()
+    np.testing.assert_allclose(theirs, (each.sum(1) / 5).mean(), rtol=1e-6)
+
+
+@every_key
+def test_a_spread_of_thousands_is_finite(key):
+    for spread in (1e3, 1e4):
+        scores = np.array([[0, spread, 1, -spread], [spread, -spread, 0, 0]])
+        labels = np.array([[1, 0, 2, 0], [0, 3, -1, -1]], np.float32)
+        value, slopes = value_and_gradient(
+            key, build(key), labels, scores.astype(np.float32)
+        )
+        assert np.isfinite(value) and np.isfinite(slopes).all()
+
+
+def test_list_mle_and_rankdistil_are_exact_at_a_spread_of_a_thousand():
+    labels, scores = [[1.0, 0.0]], np.array([[-1000.0, 0.0]], np.float32)
+    value, slopes = value_and_gradient(
+        "list_mle_loss", build("list_mle_loss"), labels, scores
+    )
+    assert value == 1000 and slopes.tolist() == [[-1, 1]]
+    value, _ = value_and_gradient(
+        "list_mle_loss", build("list_mle_loss"), [[0.0, 1.0]], scores
+    )
+    assert value == 0
+    # The host's padding at log(1e-10) makes RankDistil of low scores another loss.
+    distil = build("coupled_rankdistil_loss", topk=9)
+    shifted = [
+        value_and_gradient("coupled_rankdistil_loss", distil, LABELS, SCORES - shift)[0]
+        for shift in (0, 1000)
+    ]
+    np.testing.assert_allclose(*shifted, rtol=1e-4)
+
+
+@every_key
+def test_number_types(key):
+    loss = build(key)
+    value, slopes = value_and_gradient(key, loss, LABELS, SCORES)
+    for dtype in (np.int32, np.int64, np.float64):
+        again, _ = value_and_gradient(key, loss, LABELS.astype(dtype), SCORES)
+        np.testing.assert_array_equal(again, value)
+    for dtype in (tf.float16, tf.bfloat16, tf.float64):
+        scores = tf.cast(SCORES, dtype)
+        half, half_slopes = value_and_gradient(key, loss, LABELS, scores)
+        full, _ = value_and_gradient(key, loss, LABELS, tf.cast(scores, tf.float32))
+        assert half.dtype == np.float32
+        np.testing.assert_allclose(half, full, rtol=2e-2)
+        assert np.isfinite(half_slopes).all()
+
+
+@every_key
+def test_a_vector_of_weights_is_one_per_list_also_where_batch_equals_list(key):
+    labels, scores = LABELS[[0, 1, 0, 1, 0]], SCORES[[0, 1, 1, 0, 0]]
+    weights = np.array([1, 2, 3, 4, 5], np.float32)
+    loss = build(key)
+    vector, _ = value_and_gradient(key, loss, labels, scores, weights)
+    column, _ = value_and_gradient(key, loss, labels, scores, weights[:, None])
+    np.testing.assert_array_equal(vector, column)
+    doubled, _ = value_and_gradient(key, loss, labels, scores, 2.0)
+    plain, _ = value_and_gradient(key, loss, labels, scores)
+    np.testing.assert_allclose(doubled, 2 * plain, rtol=1e-5)
+
+
+@every_key
+def test_empty_lists_and_lists_of_padding(key):
+    labels = np.stack([LABELS[0], 0 * LABELS[0], 0 * LABELS[0] - 1])
+    loss = build(key, reduction="none")
+    value, slopes = value_and_gradient(key, loss, labels, SCORES)
+    value = value.reshape([3, -1])
+    assert not value[2].any() and not slopes[2].any() and np.isfinite(slopes).all()
+    # Defined without anything relevant, and so with a weight as well.
+    defined = key in (*ITEMWISE, "list_mle_loss") and value[1].any()
+    assert defined == (
+        key
+        in (
+            "pairwise_mse_loss",
+            "sigmoid_cross_entropy_loss",
+            "mean_squared_loss",
+            "ordinal_loss",
+            "list_mle_loss",
+        )
+    )
+    weights = np.array([[1.0], [3.0], [1.0]], np.float32)
+    weighted, _ = value_and_gradient(key, loss, labels, SCORES, weights)
+    np.testing.assert_allclose(weighted.reshape([3, -1])[1], 3 * value[1], rtol=1e-5)
+
+
+@every_key
+def test_ragged_equals_dense(key):
+    loss = build(key, ragged=True)
+    lengths = [5, 5, 3]
+    tf.random.set_seed(7)
+    value = loss(
+        tf.RaggedTensor.from_tensor(LABELS, lengths),
+        tf.RaggedTensor.from_tensor(levels(key, tf.constant(SCORES)), lengths),
+    )
+    dense, _ = value_and_gradient(key, build(key), LABELS, SCORES)
+    np.testing.assert_allclose(value, dense, rtol=1e-6)
+
+
+# Parameters of each key that are not the defaults.
+GIVEN = {
+    "pairwise_hinge_loss": {"lambda_weight": "label_diff"},
+    "pairwise_logistic_loss": {
+        "lambda_weight": "precision",
+        "lambda_weight_params": {"topn": 2, "relevance_threshold": 2.0},
+    },
+    "pairwise_mse_loss": {"lambda_weight": "dcg"},
+    "yeti_logistic_loss": {
+        "lambda_weight": "yeti_dcg",
+        "lambda_weight_params": {"gain": "linear", "topn": 3},
+        "sample_size": 2,
+        "gumbel_temperature": 0.5,
+        "seed": 3,
+    },
+    "softmax_loss": {
+        "lambda_weight": "ndcg",
+        "lambda_weight_params": {"topn": 2, "rank_discount": "inverse"},
+        "temperature": 2.0,
+    },
+    "calibrated_softmax_loss": {"virtual_label": 0.5, "ragged": True},
+    "ordinal_loss": {"ordinal_size": 3, "use_fraction_label": True},
+    "list_mle_loss": {
+        "lambda_weight": "list_mle",
+        "lambda_weight_params": {"rank_discount": "log2"},
+    },
+    "gumbel_approx_ndcg_loss": {"sample_size": 2, "seed": 3, "temperature": 0.5},
+    "coupled_rankdistil_loss": {"sample_size": 2, "topk": 2, "temperature": 0.5},
+}
+
+
+@every_key
+def test_config_saved_model_and_training_step(key, tmp_path):
+    inputs = tf.keras.Input([5, 4])
+    units = 3 if key == "ordinal_loss" else 1
+    outputs = tf.keras.layers.Dense(units)(inputs)
+    if units == 1:
+        outputs = tf.keras.layers.Reshape([5])(outputs)
+    model = tf.keras.Model(inputs, outputs)
+    loss = build(key, reduction="sum", name="mine", **GIVEN.get(key, {}))
+    model.compile("sgd", loss)
+    features = np.random.default_rng(0).normal(size=[3, 5, 4]).astype(np.float32)
+    before = model.get_weights()
+    history = model.fit(features, LABELS, epochs=1, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert any((a != b).any() for a, b in zip(before, model.get_weights()))
+
+    for again in (
+        type(loss).from_config(loss.get_config()),
+        tf.keras.losses.deserialize(tf.keras.losses.serialize(loss)),
+    ):
+        assert again.get_config() == loss.get_config()
+    model.save(tmp_path / "model.keras")
+    loaded = tf.keras.models.load_model(tmp_path / "model.keras").loss
+    assert type(loaded) is host.LOSSES[key] and loaded.reduction == "sum"
+    expected, _ = value_and_gradient(key, loss, LABELS, SCORES)
+    actual, _ = value_and_gradient(key, loaded, LABELS, SCORES)
+    np.testing.assert_array_equal(actual, expected)
+
+
+@every_key
+@pytest.mark.parametrize(
+    "jit", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
+)
+def test_graphs(key, jit):
+    loss = build(key)
+    shape = [3, 5, 3] if jit else [None, None, 3]
+    rank = 3 if key == "ordinal_loss" else 2
+    specs = [tf.TensorSpec(s) for s in (shape[:2], shape[:rank], shape[:1])]
+
+    @tf.function(input_signature=specs, jit_compile=jit)
+    def step(labels, scores, weights):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            value = loss(labels, scores, weights)
+        return value, tape.gradient(value, scores)
+
+    scores, weights = levels(key, tf.constant(SCORES)), tf.constant([1.0, 2.0, 3.0])
+    value, slopes = step(LABELS, scores, weights)
+    assert np.isfinite(slopes).all()
+    if key not in SAMPLED:
+        np.testing.assert_allclose(value, loss(LABELS, scores, weights), rtol=1e-5)
+
+
+@pytest.mark.parametrize("key", SAMPLED)
+def test_the_draws_are_those_of_the_seed(key):
+    kwargs = {"seed": 4} if "seed" in losses.parameters(key) else {}
+    values = [
+        value_and_gradient(key, build(key, **kwargs), LABELS, SCORES)[0]
+        for _ in range(2)
+    ]
+    assert values[0] == values[1]
+    assert build(key, **kwargs)(LABELS, SCORES).numpy() != values[0]
+
+
+LAMBDA_WEIGHTS = {
+    "ndcg": ({"topn": 3, "smooth_fraction": 0.5}, HOST.NDCGLambdaWeight),
+    "ndcg_v2": ({"topn": 3}, HOST.NDCGLambdaWeightV2),
+    "dcg": ({"normalized": True}, HOST.DCGLambdaWeight),
+    "yeti_dcg": ({}, HOST.YetiDCGLambdaWeight),
+    "label_diff": ({}, HOST.LabelDiffLambdaWeight),
+    "precision": ({"topn": 2}, HOST.PrecisionLambdaWeight),
+}
+
+
+@pytest.mark.parametrize("name", LAMBDA_WEIGHTS)
+@pytest.mark.parametrize("reduction", ["auto", "sum"])
+def test_a_lambda_weight_by_name_is_the_one_built_by_hand(name, reduction):
+    params, cls = LAMBDA_WEIGHTS[name]
+    key, by_hand = "pairwise_logistic_loss", cls(**params)
+    theirs = HOST.get(key, reduction, lambda_weight=by_hand)
+    expected = value_and_gradient(key, theirs, LABELS[:2], SCORES[:2])
+    for weight, weight_params in ((name, params), (by_hand, None)):
+        ours = losses.get(
+            key,
+            reduction,
+            lambda_weight=weight,
+            lambda_weight_params=weight_params,
+        )
+        actual = value_and_gradient(key, ours, LABELS[:2], SCORES[:2])
+        for x, y in zip(actual, expected):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+    # The host's DCG weights grow with the padded size.
+    narrow, wide = ([[*row, *[-1.0] * n] for row in LABELS.tolist()] for n in (0, 6))
+    scores = SCORES + 5000  # so far that 1e-6 less is the same
+    values = [
+        value_and_gradient(key, ours, labels, np.pad(scores, [[0, 0], [0, n]]))[0]
+        for labels, n in ((narrow, 0), (wide, 6))
+    ]
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-5)
+
+
+def test_functions_of_lambda_weights_by_name():
+    weight = lambda_weights.get("dcg", gain="exponential", rank_discount="log2")
+    by_hand = HOST.DCGLambdaWeight(
+        gain_fn=tfr.keras.utils.pow_minus_1,
+        rank_discount_fn=tfr.keras.utils.log2_inverse,
+    )
+    assert weight.get_config() == by_hand.get_config()
+    precision = lambda_weights.get("precision", topn=1, relevance_threshold=2.5)
+    relevant = precision.get_config()["positive_fn"](tf.constant([1.0, 2.5, 3.0]))
+    assert relevant.numpy().tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("key", "kwargs", "told"),
+    [
+        ("pairwise_logistic_loss", {"lambda_weight": "ndgc"}, "did you mean 'ndcg'"),
+        ("pairwise_logistic_loss", {"lambda_weight": "precision"}, "needs `topn`"),
+        ("pairwise_logistic_loss", {"lambda_weight": 3}, "Received: 3"),
+        ("pairwise_logistic_loss", {"lambda_weight_params": {"topn": 1}}, "by name"),
+        ("pairwise_mse_loss", {"lambda_weight": "list_mle"}, "needs `rank_discount`"),
+        ("softmax_loss", {"lambda_weight": "ndcg_v2"}, "effect are: ndcg, dcg"),
+        ("yeti_logistic_loss", {"lambda_weight": "ndcg"}, "effect are: yeti_dcg"),
+        ("list_mle_loss", {"lambda_weight": "ndcg"}, "effect are: list_mle"),
+        ("unique_softmax_loss", {"lambda_weight": "ndcg"}, "no parameter"),
+        ("approx_ndcg_loss", {"lambda_weight": "ndcg"}, "no parameter"),
+        ("smoothi_loss", {"lambda_weight": "ndcg"}, "Lambda weights are for: pairwise"),
+        ("ordinal_loss", {"ordinal_size": 0}, "`ordinal_size`"),
+        ("softmax_loss", {"temprature": 2.0}, "did you mean 'temperature'"),
+    ],
+)
+def test_what_does_not_fit_is_told(key, kwargs, told):
+    with pytest.raises(ValueError, match=told):
+        losses.get(key, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "told"),
+    [
+        ("ndcg", {"tpn": 1}, "did you mean 'topn'"),
+        ("ndcg", {"topn": 0}, "`topn` must be None or an integer >= 1"),
+        ("ndcg", {"gain": "cubic"}, "`gain` must be one of .*linear"),
+        ("ndcg", {"rank_discount": "log"}, "`rank_discount` must be one of .*inverse"),
+        ("ndcg", {"smooth_fraction": 1.5}, "`smooth_fraction` must be at most 1"),
+        ("dcg", {"normalized": 1}, "`normalized`"),
+        ("precision", {"topn": 1, "relevance_threshold": 0}, "`relevance_threshold`"),
+        ("label_diff", {"topn": 1}, "parameters are: none"),
+    ],
+)
+def test_wrong_parameters_of_lambda_weights_are_told(name, params, told):
+    with pytest.raises(ValueError, match=told):
+        lambda_weights.get(name, **params)
+
+
+def test_weights_of_pairs_are_not_list_mles():
+    weight = HOST.ListMLELambdaWeight(tfr.keras.utils.log2_inverse)
+    with pytest.raises(ValueError, match="effect are: ndcg, .*label_diff[.]"):
+        losses.get("pairwise_hinge_loss", lambda_weight=weight)
