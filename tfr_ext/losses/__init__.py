@@ -19,6 +19,7 @@ from tfr_ext.losses.base import (
     ItemwiseLoss,
     ListwiseLoss,
     MetricLoss,
+    PositionLoss,
     RankingLoss,
 )
 from tfr_ext.losses.kl import (
@@ -60,6 +61,7 @@ __all__ = [
     "PairwiseKLGaussianLoss",
     "PointwiseKLBinomialLoss",
     "PointwiseKLMultinomialLoss",
+    "PositionLoss",
     "RankingLoss",
     "SmoothILoss",
     "SoftSortLoss",

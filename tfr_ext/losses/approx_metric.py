@@ -11,7 +11,7 @@ from tfr_ext.losses import base
 
 
 @base.register
-class ApproxMetricLoss(base.ListwiseLoss):
+class ApproxMetricLoss(base.PositionLoss):
     r"""One minus a ranking metric of approximated positions.
 
     The position of item `j`, and what stands for "within the first `K` ranks", are
@@ -91,21 +91,20 @@ class ApproxMetricLoss(base.ListwiseLoss):
         Raises:
             ValueError: if an argument is out of its range.
         """
-        super().__init__(reduction, name, ragged)
+        super().__init__(
+            positions.PositionMetric(metric, topn, beta, relevance_threshold),
+            reduction=reduction,
+            name=name,
+            ragged=ragged,
+        )
         self._alpha = checks.between("alpha", alpha, 1e-30, 1e30)
-        self._metric = positions.PositionMetric(metric, topn, beta, relevance_threshold)
 
-    def compute(
-        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
-    ) -> tf.Tensor:
-        """See `RankingLoss`."""
-        soft = positions.approx_positions(scores, mask, self._alpha)
-        return self._metric.loss(soft, labels, mask)[:, tf.newaxis]
+    def _positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        return positions.approx_positions(scores, mask, self._alpha)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
         return {
             **super().get_config(),
-            **self._metric.config,
             "alpha": self._alpha,
         }

@@ -11,7 +11,7 @@ from typing import Any, Callable, ClassVar, TypeVar
 
 import tensorflow as tf
 
-from tfr_ext import checks, inputs, masked, objectives
+from tfr_ext import checks, inputs, masked, objectives, positions
 from tfr_ext.inputs import TensorLike
 from tfr_ext.losses import annealing
 
@@ -255,3 +255,37 @@ class MetricLoss(ListwiseLoss):
             masked.num_ranks(labels, objective.topn),
         )
         return objective.loss(ranked, labels, mask)[:, tf.newaxis]
+
+
+class PositionLoss(ListwiseLoss):
+    """Base of metric losses that see soft positions of the items.
+
+    A subclass says at which position each item stands. A list with nothing relevant
+    contributes exactly 0, and no gradient.
+    """
+
+    def __init__(self, metric: positions.PositionMetric, **kwargs: Any):
+        """Initialises the loss.
+
+        Args:
+            metric: the metric to optimise.
+            **kwargs: `reduction`, `name` and `ragged`, see `RankingLoss`.
+        """
+        super().__init__(**kwargs)
+        self._metric = metric
+
+    @abc.abstractmethod
+    def _positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns soft positions, 1 for the best, `[batch, list]`."""
+
+    def compute(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """See `RankingLoss`."""
+        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
+        soft = self._positions(scores, mask)
+        return self._metric.loss(soft, labels, mask)[:, tf.newaxis]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this loss again."""
+        return {**super().get_config(), **self._metric.config}

@@ -6,12 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, masked, positions, relaxations
+from tfr_ext import checks, positions, relaxations
 from tfr_ext.losses import base
 
 
 @base.register
-class FastSoftRankLoss(base.ListwiseLoss):
+class FastSoftRankLoss(base.PositionLoss):
     r"""One minus a ranking metric of soft ranks.
 
     The soft ranks of the `n` scores of a list are the projection
@@ -95,24 +95,22 @@ class FastSoftRankLoss(base.ListwiseLoss):
         Raises:
             ValueError: if an argument is out of its range.
         """
-        super().__init__(reduction, name, ragged)
+        super().__init__(
+            positions.PositionMetric(metric, topn, beta, relevance_threshold),
+            reduction=reduction,
+            name=name,
+            ragged=ragged,
+        )
         self._regularization = checks.between(
             "regularization", regularization, 1e-30, 1e30
         )
-        self._metric = positions.PositionMetric(metric, topn, beta, relevance_threshold)
 
-    def compute(
-        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
-    ) -> tf.Tensor:
-        """See `RankingLoss`."""
-        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
-        soft = relaxations.soft_rank(scores, mask, self._regularization)
-        return self._metric.loss(soft, labels, mask)[:, tf.newaxis]
+    def _positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        return relaxations.soft_rank(scores, mask, self._regularization)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
         return {
             **super().get_config(),
-            **self._metric.config,
             "regularization": self._regularization,
         }
