@@ -35,6 +35,7 @@ from tfr_ext.losses.pirank import (
     PiRankARPLoss,
     PiRankNDCGLoss,
 )
+from tfr_ext.losses.sinkhorn_sort import SinkhornSortLoss
 from tfr_ext.losses.smoothi import SmoothILoss
 from tfr_ext.losses.wassrank import WassRankLoss
 
@@ -54,6 +55,7 @@ __all__ = [
     "PointwiseKLBinomialLoss",
     "PointwiseKLMultinomialLoss",
     "RankingLoss",
+    "SinkhornSortLoss",
     "SmoothILoss",
     "WassRankLoss",
     "check_parameter",
@@ -76,6 +78,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         PairwiseKLGaussianLoss,
         ListwiseKLGaussianLoss,
         ApproxMetricLoss,
+        SinkhornSortLoss,
     )
 }
 

@@ -1,7 +1,8 @@
 """Relaxations: pure functions from scores to rank indicators.
 
 Each gives row-stochastic indicators `[batch, rank, item]`, and the expectation of
-given item values at each rank `[batch, rank]`, which is what an objective reads.
+given item values at each rank `[batch, rank]`, which is what an objective reads; but
+`sinkhorn_rank` gives the positions of the items, for `tfr_ext.positions`.
 """
 
 from tfr_ext.relaxations.exact import exact_expectation, exact_sort, ranking
@@ -11,6 +12,7 @@ from tfr_ext.relaxations.neural_sort import (
     neural_sort_expectation,
     neural_sort_log_likelihood,
 )
+from tfr_ext.relaxations.sinkhorn_rank import sinkhorn_rank
 from tfr_ext.relaxations.smoothi import smoothi, smoothi_expectation
 from tfr_ext.relaxations.soft_sort import soft_sort, soft_sort_expectation
 
@@ -23,6 +25,7 @@ __all__ = [
     "neural_sort_expectation",
     "neural_sort_log_likelihood",
     "ranking",
+    "sinkhorn_rank",
     "smoothi",
     "smoothi_expectation",
     "soft_sort",
