@@ -19,7 +19,7 @@ import tensorflow_ranking as tfr
 import timing
 
 import tfr_ext
-from tfr_ext import positions, relaxations
+from tfr_ext import positions
 
 import tensorflow as tf  # isort: skip
 

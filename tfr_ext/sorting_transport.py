@@ -1,20 +1,21 @@
-r"""Transport of the items of a list to its ranks: soft positions, differentiated exactly.
+r"""Transport of a list's items to its ranks: soft positions, differentiated exactly.
 
-Items at `x_i` in (0, 1) and ranks at `y_j`, evenly from 1 down to 0, each have a mass of
-`1/n`, and moving it costs `(x - y)^2`. After Sinkhorn's iterations (`tfr_ext.transport`)
-the plan is `P_ij = u_i K_ij v_j`, its rows sum to `1/n`, and the position of an item is
-the mean of the ranks, weighted by its row (Cuturi, Teboul and Vert, "Differentiable
-Ranking and Sorting using Optimal Transport", NeurIPS 2019).
+Items at `x_i` in (0, 1) and ranks at `y_j`, evenly from 1 down to 0, each have a mass
+of `1/n`, and moving it costs `(x - y)^2`. After Sinkhorn's iterations
+(`tfr_ext.transport`) the plan is `P_ij = u_i K_ij v_j`, its rows sum to `1/n`, and the
+position of an item is the mean of the ranks, weighted by its row (Cuturi, Teboul and
+Vert, "Differentiable Ranking and Sorting using Optimal Transport", NeurIPS 2019).
 
 Neither direction makes more than one kernel `[lists, list, list]`, of a few lists at a
 time. The adjoint of all iterations needs products with plans between two scalings only,
-so both scalings of each iteration are kept, and no plan. With `f = log u` and `g = log v`
+so both scalings of each iteration are kept, and no plan. With `f = log u`, `g = log v`
 and their adjoints `df` and `dg`,
 
-    g_t = -log n - log sum_i K_ij exp(f_i)    df_i = -n sum_j u_i K_ij v_j dg_j
+    g_j = -log n - log sum_i K_ij exp(f_i)    df_i = -n sum_j u_i K_ij v_j dg_j
 
-and alike for `f_t`. As `log K_ij` is `2 x_i y_j / regularization` but for terms in one
-index, what these say of `x_i` are the same products with `y_j` in the sum.
+and alike for `f`. As `log K_ij` is `2 (x_i - 1/2) (y_j - 1/2) / regularization` but for
+terms in one index, the adjoint of `x_i` has the same products, with `y_j - 1/2` in the
+sums: all of them are one product with the kernel at the end.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ from tfr_ext import masked, transport
 # Elements of the kernels of so many lists as one block has: what stays in a processor's
 # cache is several times as fast as what does not.
 _BLOCK = 2**20
-# The least regularization of the kernel of numbers: it spans e^-40 to e^40, and the
-# scalings as much, which leaves a product of the three in float32.
-LEAST_REGULARIZATION = 0.0075
-
+# The least regularization of the kernel of numbers, which spans e^-63 to e^63 then, and
+# the scalings not much more: float32 ends at e^88, and products overflow at 0.006.
+LEAST_REGULARIZATION = 0.008
 
 
 def soft_positions(
@@ -44,7 +44,7 @@ def soft_positions(
         x: where items are, less 1/2: in (-1/2, 1/2), the best the highest,
             `[batch, list]`.
         mask: True at real items, `[batch, list]`.
-        regularization: of the entropy, between 1e-6 and 1e30.
+        regularization: of the entropy, from 1e-4 up.
         num_iterations: at least 1.
 
     Returns:
@@ -108,9 +108,7 @@ class _Blocks:
         size = masked.list_size(x)
         return tf.reshape(padded, [self._number, self._length, size])
 
-    def map(
-        self, function: Callable, tensors: Sequence[tf.Tensor], specs: Any
-    ) -> Any:
+    def map(self, function: Callable, tensors: Sequence[tf.Tensor], specs: Any) -> Any:
         """Returns what a function gives of each block, which `specs` describes."""
         if self.are_one:
             return function(*tensors)
@@ -256,8 +254,13 @@ class _Logs:
         self, log_u: tf.Tensor, log_v: tf.Tensor, factors: tf.Tensor, values: tf.Tensor
     ) -> tf.Tensor:
         """See `_Numbers`."""
+
+        def add(total: tf.Tensor, each: tuple[tf.Tensor, ...]) -> tf.Tensor:
+            log_u, log_v, factors, values = each
+            return total + factors * self.to_items(log_u, log_v, values)
+
         return tf.foldl(
-            lambda total, each: total + each[2] * self.to_items(*each[:2], each[3]),
+            add,
             (log_u, log_v, factors, values),
             tf.zeros_like(self.problem.x),
             parallel_iterations=1,
@@ -318,7 +321,12 @@ def _adjoint(
         before = tf.maximum(i - 1, 0)
         of_u = -count * kernel.to_items(all_u[i], all_v[i], of_v)
         kept = [array.write(i, x) for array, x in zip(arrays, (of_v, of_u))]
-        return i - 1, -count * kernel.to_ranks(all_u[i], all_v[before], of_u), of_u, *kept
+        return (
+            i - 1,
+            -count * kernel.to_ranks(all_u[i], all_v[before], of_u),
+            of_u,
+            *kept,
+        )
 
     arrays = [
         tf.TensorArray(u.dtype, num_iterations, element_shape=u.shape) for _ in range(2)

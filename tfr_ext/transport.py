@@ -80,8 +80,8 @@ def iterate(
         traced: whether all scalings are kept.
 
     Returns:
-        The last scalings of the prediction and of the target; and, if traced, `u` before
-        each iteration and the scaling of the target after it,
+        The last scalings of the prediction and of the target; and, if traced, `u`
+        before each iteration and the scaling of the target after it,
         `[iterations, batch, list]` both.
     """
     arrays = [
@@ -89,7 +89,9 @@ def iterate(
         for _ in range(2 if traced else 0)
     ]
 
-    def step(i: tf.Tensor, u: tf.Tensor, _: tf.Tensor, *arrays: tf.TensorArray) -> tuple:
+    def step(
+        i: tf.Tensor, u: tf.Tensor, _: tf.Tensor, *arrays: tf.TensorArray
+    ) -> tuple:
         v = next_v(u)
         kept = [array.write(i, x) for array, x in zip(arrays, (u, v))]
         return i + 1, next_u(v), v, *kept
