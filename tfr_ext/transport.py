@@ -54,10 +54,12 @@ def sinkhorn(
         The potentials. No gradient passes.
     """
     count = masked.num_real(mask, log_target.dtype)[:, tf.newaxis]
+    initial = tf.where(mask, -tf.math.log(count), NOTHING)
     log_u, log_v, _ = iterate(
         lambda log_u: tf.where(mask, log_target - log_product(log_u), NOTHING),
         lambda log_v: tf.where(mask, log_prediction - log_product(log_v), NOTHING),
-        tf.where(mask, -tf.math.log(count), NOTHING),
+        initial,
+        initial,
         num_iterations,
     )
     return Potentials(*(tf.where(mask, x, 0) for x in (log_u, log_v)))
@@ -67,15 +69,17 @@ def iterate(
     next_v: Callable[[tf.Tensor], tf.Tensor],
     next_u: Callable[[tf.Tensor], tf.Tensor],
     u: tf.Tensor,
+    v: tf.Tensor,
     num_iterations: int,
     traced: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """Updates both scalings in turn, whatever they are: numbers or their logarithms.
 
     Args:
-        next_v: takes `u`, returns the scaling of the target, `[batch, list]` both.
+        next_v: takes `u`, returns the scaling of the target.
         next_u: takes that, returns the scaling of the prediction.
         u: the scaling of the prediction to begin with.
+        v: any tensor like the scaling of the target.
         num_iterations: how many times both are updated, at least 1.
         traced: whether all scalings are kept.
 
@@ -85,8 +89,8 @@ def iterate(
         `[iterations, batch, list]` both.
     """
     arrays = [
-        tf.TensorArray(u.dtype, num_iterations, element_shape=u.shape)
-        for _ in range(2 if traced else 0)
+        tf.TensorArray(x.dtype, num_iterations, element_shape=x.shape)
+        for x in ((u, v) if traced else ())
     ]
 
     def step(
@@ -99,7 +103,7 @@ def iterate(
     _, u, v, *arrays = tf.while_loop(
         lambda i, *_: i < num_iterations,
         step,
-        (0, u, u, *arrays),
+        (0, u, v, *arrays),
         maximum_iterations=num_iterations,
     )
     return u, v, [array.stack() for array in arrays]

@@ -25,11 +25,16 @@ def _ot():
     return pytest.importorskip("ot", reason="needs POT, see requirements/test.txt")
 
 
-@pytest.fixture(name="each_way", params=["numbers", "logs", "blocks", "log blocks"])
+@pytest.fixture(
+    name="each_way", params=["whole", "rows", "logs", "blocks", "log blocks"]
+)
 def _each_way(request, monkeypatch):
     """Every way of computing, whatever the regularization and the size."""
     log = request.param.startswith("log")
     monkeypatch.setattr(sorting_transport, "LEAST_REGULARIZATION", 1e9 if log else 0)
+    monkeypatch.setattr(
+        sorting_transport, "_LONG", 1e9 if "whole" in request.param else 0
+    )
     if "blocks" in request.param:
         monkeypatch.setattr(sorting_transport, "_BLOCK", 3 * 16**2)
 
@@ -44,7 +49,7 @@ def lists(seed=0):
     return [(y.tolist(), s.tolist()) for y, s in made]
 
 
-def padded(made, dtype=tf.float64, seed=2, width=16):
+def padded(made, dtype=tf.float64, seed=2, width=19):
     """Labels and scores in one batch, the items of a list in random columns."""
     rng = np.random.default_rng(seed)
     y_true = np.full([len(made), width], -1.0)
