@@ -103,6 +103,7 @@ CURVES: dict[str, list[Curve]] = {
         Curve("10,000 iterations", {"num_iterations": 10000}),
         Curve("regularization 10", {"regularization": 10.0}),
     ],
+    "sinkhorn_sort_loss": [*settings("regularization", [0.01, 0.03, 0.1]), NDCG],
     "pointwise_kl_binomial_loss": [
         Curve(
             f"label {label:g} of 2, num_trials {trials}",

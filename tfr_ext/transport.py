@@ -6,7 +6,8 @@ Sinkhorn's iteration for marginals `target` and `prediction` and a symmetric ker
     v = target / (M u),    u = prediction / (M v)
 
 (Cuturi, "Sinkhorn Distances", NeurIPS 2013; Yu et al., "WassRank", WSDM 2019,
-Algorithm 1). `tfr_ext.ranking_transport` has WassRank's cost and its fast kernel.
+Algorithm 1). `tfr_ext.ranking_transport` has WassRank's cost and its fast kernel,
+`tfr_ext.sorting_transport` the transport of scores to ranks.
 """
 
 from __future__ import annotations
@@ -54,19 +55,58 @@ def sinkhorn(
     """
     count = masked.num_real(mask, log_target.dtype)[:, tf.newaxis]
     initial = tf.where(mask, -tf.math.log(count), NOTHING)
-
-    def step(i: tf.Tensor, log_u: tf.Tensor, log_v: tf.Tensor) -> tuple:
-        log_v = tf.where(mask, log_target - log_product(log_u), NOTHING)
-        log_u = tf.where(mask, log_prediction - log_product(log_v), NOTHING)
-        return i + 1, log_u, log_v
-
-    _, log_u, log_v = tf.while_loop(
-        lambda i, *_: i < num_iterations,
-        step,
-        (0, initial, initial),
-        maximum_iterations=num_iterations,
+    log_u, log_v, _ = iterate(
+        lambda log_u: tf.where(mask, log_target - log_product(log_u), NOTHING),
+        lambda log_v: tf.where(mask, log_prediction - log_product(log_v), NOTHING),
+        initial,
+        initial,
+        num_iterations,
     )
     return Potentials(*(tf.where(mask, x, 0) for x in (log_u, log_v)))
+
+
+def iterate(
+    next_v: Callable[[tf.Tensor], tf.Tensor],
+    next_u: Callable[[tf.Tensor], tf.Tensor],
+    u: tf.Tensor,
+    v: tf.Tensor,
+    num_iterations: int,
+    traced: bool = False,
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """Updates both scalings in turn, whatever they are: numbers or their logarithms.
+
+    Args:
+        next_v: takes `u`, returns the scaling of the target.
+        next_u: takes that, returns the scaling of the prediction.
+        u: the scaling of the prediction to begin with.
+        v: any tensor like the scaling of the target.
+        num_iterations: how many times both are updated, at least 1.
+        traced: whether all scalings are kept.
+
+    Returns:
+        The last scalings of the prediction and of the target; and, if traced, `u`
+        before each iteration and the scaling of the target after it,
+        `[iterations, batch, list]` both.
+    """
+    arrays = [
+        tf.TensorArray(x.dtype, num_iterations, element_shape=x.shape)
+        for x in ((u, v) if traced else ())
+    ]
+
+    def step(
+        i: tf.Tensor, u: tf.Tensor, _: tf.Tensor, *arrays: tf.TensorArray
+    ) -> tuple:
+        v = next_v(u)
+        kept = [array.write(i, x) for array, x in zip(arrays, (u, v))]
+        return i + 1, next_u(v), v, *kept
+
+    _, u, v, *arrays = tf.while_loop(
+        lambda i, *_: i < num_iterations,
+        step,
+        (0, u, v, *arrays),
+        maximum_iterations=num_iterations,
+    )
+    return u, v, [array.stack() for array in arrays]
 
 
 def log_softmax(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

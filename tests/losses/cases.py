@@ -256,6 +256,19 @@ _SOFT_SORT_INVALID = (
     ({"ragged": 1}, "ragged"),
 )
 
+_SINKHORN_INVALID = (
+    ({"metric": "err"}, "metric"),
+    ({"metric": "precision"}, "topn"),
+    ({"topn": 0}, "topn"),
+    ({"regularization": 0.0}, "regularization"),
+    ({"regularization": 1e-4}, "regularization"),
+    ({"regularization": "low"}, "regularization"),
+    ({"num_iterations": 0}, "num_iterations"),
+    ({"num_iterations": 2.5}, "num_iterations"),
+    ({"beta": -1.0}, "beta"),
+    ({"relevance_threshold": 0.0}, "relevance_threshold"),
+)
+
 CASES: list[LossCase] = [
     LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
     LossCase("smoothi_loss", {"topn": 3, "alpha": 10.0}),
@@ -332,6 +345,15 @@ CASES: list[LossCase] = [
     LossCase("fast_soft_rank_loss", {"metric": "precision", "topn": 2, "beta": 1.0}),
     LossCase("fast_soft_rank_loss", {"metric": "map", "regularization": 0.7}),
     LossCase("fast_soft_rank_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
+    LossCase("sinkhorn_sort_loss", invalid=_SINKHORN_INVALID),
+    LossCase("sinkhorn_sort_loss", {"topn": 3, "regularization": 0.1, "beta": 2.0}),
+    LossCase("sinkhorn_sort_loss", {"metric": "precision", "topn": 2}),
+    LossCase(
+        "sinkhorn_sort_loss",
+        {"metric": "map", "regularization": 0.05, "num_iterations": 3, "beta": 1.0},
+    ),
+    # Too sharp for a kernel of numbers.
+    LossCase("sinkhorn_sort_loss", {"regularization": 0.005, "num_iterations": 3}),
 ]
 
 # The first case of each loss.

@@ -38,6 +38,7 @@ from tfr_ext.losses.pirank import (
     PiRankARPLoss,
     PiRankNDCGLoss,
 )
+from tfr_ext.losses.sinkhorn_sort import SinkhornSortLoss
 from tfr_ext.losses.smoothi import SmoothILoss
 from tfr_ext.losses.soft_rank import FastSoftRankLoss
 from tfr_ext.losses.soft_sort import SoftSortLoss
@@ -63,6 +64,7 @@ __all__ = [
     "PointwiseKLMultinomialLoss",
     "PositionLoss",
     "RankingLoss",
+    "SinkhornSortLoss",
     "SmoothILoss",
     "SoftSortLoss",
     "WassRankLoss",
@@ -90,6 +92,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
         ApproxMetricLoss,
         SoftSortLoss,
         FastSoftRankLoss,
+        SinkhornSortLoss,
     )
 }
 

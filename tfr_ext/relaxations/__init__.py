@@ -2,7 +2,8 @@
 
 Each gives row-stochastic indicators `[batch, rank, item]`, and the expectation of
 given item values at each rank `[batch, rank]`, which is what an objective reads. But
-`soft_rank` gives positions of items, which `tfr_ext.positions` reads.
+`soft_rank`, `sinkhorn_rank` and `soft_sort_positions` give the positions of items,
+which `tfr_ext.positions` reads.
 """
 
 from tfr_ext.relaxations.exact import exact_expectation, exact_sort, ranking
@@ -12,6 +13,7 @@ from tfr_ext.relaxations.neural_sort import (
     neural_sort_expectation,
     neural_sort_log_likelihood,
 )
+from tfr_ext.relaxations.sinkhorn_rank import sinkhorn_rank
 from tfr_ext.relaxations.smoothi import smoothi, smoothi_expectation
 from tfr_ext.relaxations.soft_rank import soft_rank
 from tfr_ext.relaxations.soft_sort import (
@@ -29,6 +31,7 @@ __all__ = [
     "neural_sort_expectation",
     "neural_sort_log_likelihood",
     "ranking",
+    "sinkhorn_rank",
     "smoothi",
     "smoothi_expectation",
     "soft_rank",
