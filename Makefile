@@ -60,8 +60,9 @@ bench: $(VENV)/.installed-test
 	$(RUN) benchmarks/pirank_speed.py
 	$(RUN) benchmarks/wassrank_speed.py
 	$(RUN) benchmarks/kl_speed.py
+	$(RUN) benchmarks/baselines_speed.py
 	$(RUN) benchmarks/soft_sort_speed.py
-	$(RUN) benchmarks/soft_rank_speed.py
+	$(RUN) benchmarks/sinkhorn_sort_speed.py
 	$(RUN) benchmarks/growth.py --figure docs/figures/growth.png
 	$(RUN) benchmarks/parse_speed.py
 
@@ -70,6 +71,7 @@ reproduce: $(VENV)/.installed
 	exit 1; }
 	$(RUN) benchmarks/letor_folds.py --data '$(DATA)' --collection mq2008
 	$(RUN) benchmarks/letor_folds.py --data '$(DATA)' --collection ohsumed
+	$(RUN) benchmarks/epoch_times.py --data '$(DATA)'
 
 wheel: $(VENV)/.installed
 	$(PIP) install --quiet build

@@ -5,7 +5,7 @@
 The SmoothI paper's Table 3 has the seconds of a training epoch of each loss on a GPU,
 with the authors' implementations. Here each loss trains the same network (1,024 hidden
 units, batch normalisation, Adam, batches of 128) on the training queries of fold 1, in
-rounds of one epoch of every loss, after two epochs that are not timed. Printed is the
+rounds of ten epochs of every loss, after two rounds that are not timed. Printed is the
 median over the rounds of the time over ListNet's in the same round, with the lower and
 upper quartile, beside the same ratio of the paper's figures. DIR holds
 `MQ2008/Fold1/train.txt`.
@@ -26,6 +26,8 @@ from tfr_ext import data, losses, models, pipeline  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 
+# At a time, so that what `fit` takes to start does not count.
+EPOCHS = 10
 # The cut-offs of the paper's variants: name, metric, topn.
 VARIANTS = (
     ("P@1", "precision", 1),
@@ -97,13 +99,13 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     flags = parser.parse_args()
     path = pathlib.Path(flags.data) / "MQ2008" / "Fold1" / "train.txt"
     lists = data.read_letor(str(path))
     datasets = pipeline.ListsDatasetBuilder(lists, lists, 128, flags.seed)
-    batches = datasets.build_train_dataset().cache()
+    batches = datasets.build_train_dataset().cache().repeat(EPOCHS)
     table = rows()
     trainers = {
         name: trainer(lists.num_features, loss, flags.seed)
@@ -114,7 +116,7 @@ def main() -> None:
         for name, model in trainers.items():
             start = time.perf_counter()
             model.fit(batches, verbose=0)
-            times[name].append(time.perf_counter() - start)
+            times[name].append((time.perf_counter() - start) / EPOCHS)
     print(f"{'':<20}{'ours s':>8}{'ratio':>8}{'quartiles':>14}{'paper':>8}")
     for name, (seconds, _) in table.items():
         ratios = [a / b for a, b in zip(times[name][2:], times["ListNet"][2:])]
