@@ -47,14 +47,22 @@ def train() -> None:
         everything = [splits.train, splits.valid, splits.test]
         convention = metrics.with_max_label(convention, everything)
     head = head.with_values(splits.train, FLAGS.max_label)
-    datasets = pipeline.ListsDatasetBuilder(
-        splits.train,
-        splits.valid,
-        FLAGS.batch_size,
-        FLAGS.seed,
-        label_sampling(convention.max_label),
-        num_grades=head.num_grades if head.trained_values else None,
-    )
+    try:
+        datasets = pipeline.ListsDatasetBuilder(
+            splits.train,
+            splits.valid,
+            FLAGS.batch_size,
+            FLAGS.seed,
+            label_sampling(convention.max_label),
+            num_grades=head.num_grades if head.trained_values else None,
+        )
+    except ValueError as error:
+        if FLAGS.label_sampling == "none":
+            raise
+        raise ValueError(
+            f"--label_sampling={FLAGS.label_sampling} "
+            f"--max_label={convention.max_label:g}: {error}"
+        ) from error
     print(
         f"{datasets.train.num_batches:,} batches of up to {FLAGS.batch_size} lists; "
         f"padded / real items {datasets.train.padding_waste():.2f}"
