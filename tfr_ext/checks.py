@@ -46,6 +46,17 @@ def between(argument: str, value: Any, low: float, high: float) -> float:
     return _number(argument, value, expected, low, high)
 
 
+def temperature(argument: str, value: Any) -> float:
+    """Returns `value` as a float that scores may be divided by.
+
+    Beyond 1e-30 and 1e30 quotients or slopes may be too large for a float32.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return between(argument, value, 1e-30, 1e30)
+
+
 def boolean(argument: str, value: Any) -> bool:
     """Returns `value` if it is a bool.
 

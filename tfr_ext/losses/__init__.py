@@ -33,11 +33,8 @@ from tfr_ext.losses.kl_pairwise import (
 )
 from tfr_ext.losses.list_ap import ListAPLoss
 from tfr_ext.losses.listnet import ListNetLoss
-from tfr_ext.losses.pirank import (
-    NeuralSortCrossEntropyLoss,
-    PiRankARPLoss,
-    PiRankNDCGLoss,
-)
+from tfr_ext.losses.neural_sort import NeuralSortCrossEntropyLoss
+from tfr_ext.losses.pirank import PiRankARPLoss, PiRankNDCGLoss
 from tfr_ext.losses.sinkhorn_sort import SinkhornSortLoss
 from tfr_ext.losses.smoothi import SmoothILoss
 from tfr_ext.losses.soft_rank import FastSoftRankLoss

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import tensorflow as tf
@@ -122,7 +121,7 @@ class SoftSortLoss(base.MetricLoss):
         self._temperature = self._anneal(
             "temperature",
             temperature,
-            functools.partial(checks.between, low=1e-30, high=1e30),
+            checks.temperature,
         )
         self._arguments: dict[str, Any] = {
             "metric": metric,

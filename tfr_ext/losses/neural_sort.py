@@ -1,0 +1,115 @@
+"""NeuralSort's cross-entropy (Grover et al., ICLR 2019)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensorflow as tf
+
+from tfr_ext import checks, masked, relaxations
+from tfr_ext.losses import annealing, base
+
+# What stands for a probability of 0, as in TensorFlow Ranking.
+_LEAST_PROBABILITY = 1e-20
+
+
+@base.register
+class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
+    r"""Cross-entropy between the sort of the labels and NeuralSort of the scores.
+
+    With `P` as in `PiRankNDCGLoss`, and `T` the exact sort of the labels, where equal
+    labels share their ranks evenly,
+
+    $$
+    \mathcal{L} = -\frac{1}{n} \sum_{r=1}^{n} \sum_j T_{rj} \log P_{rj}
+    $$
+
+    The logarithm is taken of the logits, so no confident mistake loses its gradient.
+    With `straight_through` the value is that of the exact sort of the scores, whose
+    zeros are taken as `1e-20` as in TensorFlow Ranking: 46.05 times the share of the
+    ranks at which it puts an item of the wrong label. The gradient is that of the
+    relaxation. A list without anything relevant contributes 0 and no gradient.
+
+    Standalone usage:
+
+    >>> y_true = [[1., 0.]]
+    >>> y_pred = [[0.6, 0.8]]
+    >>> loss = NeuralSortCrossEntropyLoss(straight_through=False, temperature=0.1)
+    >>> round(float(loss(y_true, y_pred)), 4)
+    2.1269
+
+    >>> # Using ragged tensors
+    >>> y_true = tf.ragged.constant([[1., 0.], [0., 1., 0.]])
+    >>> y_pred = tf.ragged.constant([[0.6, 0.8], [0.5, 0.8, 0.4]])
+    >>> loss = NeuralSortCrossEntropyLoss(ragged=True, straight_through=False)
+    >>> round(float(loss(y_true, y_pred)), 4)
+    0.8836
+
+    Usage with the `compile()` API:
+
+    ```python
+    model.compile(
+        optimizer='adam', loss=tfr_ext.losses.NeuralSortCrossEntropyLoss())
+    ```
+
+    Reference:
+        Swezey, Grover, Charron and Ermon, "PiRank: Scalable Learning to Rank via
+        Differentiable Sorting", NeurIPS 2021: section 4.1 and Table 2; Grover, Wang,
+        Zweig and Ermon, "Stochastic Optimization of Sorting Networks via Continuous
+        Relaxations", ICLR 2019.
+    """
+
+    KEY = "neural_sort_cross_entropy_loss"
+
+    def __init__(
+        self,
+        reduction: str = tf.keras.losses.Reduction.AUTO,
+        name: str | None = None,
+        ragged: bool = False,
+        temperature: annealing.Annealable = 5.0,
+        straight_through: bool = True,
+    ):
+        """Initialises the loss.
+
+        Args:
+            reduction: a `tf.keras.losses.Reduction`.
+            name: name of the loss.
+            ragged: whether labels and scores may be ragged tensors.
+            temperature: between 1e-30 and 1e30, or a schedule of it.
+            straight_through: whether the value is that of the exact sort.
+
+        Raises:
+            ValueError: if an argument is out of its range.
+        """
+        super().__init__(reduction, name, ragged)
+        self._temperature = self._anneal("temperature", temperature, checks.temperature)
+        self._straight_through = checks.boolean("straight_through", straight_through)
+
+    def compute(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """See `RankingLoss`."""
+        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
+        count = tf.maximum(masked.num_real(mask, scores.dtype), 1)
+        relaxed = relaxations.neural_sort_log_likelihood(
+            scores, mask, labels, self._temperature.value
+        )
+        loss = -relaxed / count
+        if self._straight_through:
+            exact = self._exact(labels, scores, mask) / count
+            loss = tf.stop_gradient(exact) + (loss - tf.stop_gradient(loss))
+        is_empty = tf.reduce_max(labels, axis=1) <= 0
+        return tf.where(is_empty, tf.zeros_like(loss), loss)[:, tf.newaxis]
+
+    @staticmethod
+    def _exact(labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the cross-entropy of the exact sort, times the number of items."""
+        found = relaxations.exact_expectation(scores, mask, labels)
+        wanted = relaxations.exact_expectation(labels, mask, labels)
+        wrong = tf.reduce_sum(tf.cast(found != wanted, scores.dtype), axis=1)
+        return -math.log(_LEAST_PROBABILITY) * wrong
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this loss again."""
+        return {**super().get_config(), "straight_through": self._straight_through}
