@@ -88,8 +88,8 @@ class Head:
         """
         if isinstance(loss, tfr.keras.losses.OrdinalLoss):
             raise ValueError(
-                f"--loss={key} wants `ordinal_size` scores per item, which no --head "
-                "gives. It trains on a model of your own."
+                "It wants `ordinal_size` scores per item, which no --head gives. It "
+                "trains on a model of your own."
             )
         of_grades = getattr(loss, "RANK", 2) == 3
         if of_grades and self.kind != "grades":

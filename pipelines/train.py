@@ -141,6 +141,7 @@ def check_loss(
         given, hints = [f"--loss={FLAGS.loss}"], ""
         if FLAGS.lambda_weight:
             given.append(f"--lambda_weight={FLAGS.lambda_weight}")
+            hints += "\n(--lambda_weight= drops it and its parameters.)"
         for name in ("lambda_weight_param", "loss_param", "loss_schedule"):
             values = getattr(FLAGS, name)
             given += [f"--{name}={value}" for value in values]

@@ -72,7 +72,8 @@ def define_training_flags() -> None:
         "lambda_weight",
         None,
         "A lambda weight, which makes a loss of TensorFlow Ranking follow a metric: "
-        f"{', '.join(lambda_weights.names())}.",
+        f"{', '.join(lambda_weights.names())}. An empty --lambda_weight= drops it and "
+        "its parameters.",
     )
     flags.DEFINE_multi_string(
         "lambda_weight_param",
@@ -188,6 +189,8 @@ def loss_parameters() -> dict[str, Any]:
                 f"--loss_param={name}=...: a lambda weight has flags of its own, "
                 "--lambda_weight and --lambda_weight_param."
             )
+    if FLAGS.lambda_weight == "":  # as a command line drops that of a flag file
+        return params
     return {**params, **{name: given for name, given in weight.items() if given}}
 
 

@@ -178,7 +178,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         if strategy is not None:
             self._strategy = strategy
         if self.is_writer:
-            for caveat in getattr(loss, "caveats", list)():
+            for caveat in loss.caveats():
                 logging.warning("%s %s.", hparams.loss, caveat)
         if hparams.loss_schedules:
             # They only rise or only fall: now, not after hours, they are found to end

@@ -106,6 +106,36 @@ def test_padding_is_invisible(key, junk):
         assert not padded_slopes[wide_labels < 0].any()
 
 
+@every_key
+def test_a_label_that_is_nan_shows(key):
+    """TensorFlow Ranking takes it for padding."""
+    loss = build(key)
+    labels = np.array(LABELS)
+    labels[0, 1] = np.nan
+    for function in (loss, tf.function(loss)):
+        assert np.isnan(function(labels, levels(key, tf.constant(SCORES))))
+
+
+@pytest.mark.parametrize(
+    ("key", "argument", "wrong"),
+    [
+        ("softmax_loss", "temperature", 0),
+        ("pairwise_logistic_loss", "temperature", -1.0),
+        ("approx_ndcg_loss", "temperature", "a"),
+        ("list_mle_loss", "temperature", True),
+        ("gumbel_approx_ndcg_loss", "gumbel_temperature", 0.0),
+        ("gumbel_approx_ndcg_loss", "sample_size", 0),
+        ("gumbel_approx_ndcg_loss", "seed", 0.5),
+        ("yeti_logistic_loss", "sample_size", 2.5),
+        ("coupled_rankdistil_loss", "topk", 0),
+        ("calibrated_softmax_loss", "virtual_label", -0.5),
+    ],
+)
+def test_a_parameter_out_of_its_range_is_refused(key, argument, wrong):
+    with pytest.raises(ValueError, match=f"`{argument}` must be"):
+        losses.get(key, **{argument: wrong})
+
+
 @pytest.mark.parametrize("key", ITEMWISE)
 def test_a_mean_is_over_real_items(key):
     each = build(key, reduction="none")(LABELS, levels(key, SCORES)).numpy()

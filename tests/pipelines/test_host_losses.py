@@ -43,6 +43,18 @@ def test_the_flag_file_reproduces(run, tmp_path):
     assert (tmp_path / "run.trec").read_text() == (directory / "run.trec").read_text()
 
 
+def test_an_empty_flag_drops_what_a_flag_file_has(run, tmp_path):
+    directory, _ = run
+    train(
+        f"--flagfile={directory}/flags.cfg",
+        f"--model_dir={tmp_path}",
+        "--loss=softmax_loss",
+        "--lambda_weight=",
+        "--num_epochs=1",
+    )
+    assert (tmp_path / "metrics.json").exists()
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -54,7 +66,10 @@ def test_the_flag_file_reproduces(run, tmp_path):
             ["--loss=softmax_loss", "--lambda_weight=dcg", "--lambda_weight_param=n=1"],
             ["--lambda_weight_param=n=1", "no parameter 'n'", "= drops those before"],
         ),
-        (["--lambda_weight=ndcg"], ["'smoothi_loss' has no", "Lambda weights are for"]),
+        (
+            ["--lambda_weight=ndcg"],
+            ["'smoothi_loss' has no", "Lambda weights are for", "(--lambda_weight= "],
+        ),
         (["--lambda_weight_param=topn"], ["--lambda_weight_param", "name=value"]),
         (["--loss_param=lambda_weight=ndcg"], ["--lambda_weight and"]),
         (

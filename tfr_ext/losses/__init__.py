@@ -22,6 +22,7 @@ from tfr_ext.losses.base import (
     PositionLoss,
     RankingLoss,
 )
+from tfr_ext.losses.fast_soft_rank import FastSoftRankLoss
 from tfr_ext.losses.kl import (
     ListwiseKLGaussianLoss,
     PointwiseKLBinomialLoss,
@@ -32,12 +33,11 @@ from tfr_ext.losses.kl_pairwise import (
     PairwiseKLGaussianLoss,
 )
 from tfr_ext.losses.list_ap import ListAPLoss
-from tfr_ext.losses.listnet import ListNetLoss
+from tfr_ext.losses.list_net import ListNetLoss
 from tfr_ext.losses.neural_sort import NeuralSortCrossEntropyLoss
 from tfr_ext.losses.pirank import PiRankARPLoss, PiRankNDCGLoss
 from tfr_ext.losses.sinkhorn_sort import SinkhornSortLoss
 from tfr_ext.losses.smoothi import SmoothILoss
-from tfr_ext.losses.soft_rank import FastSoftRankLoss
 from tfr_ext.losses.soft_sort import SoftSortLoss
 from tfr_ext.losses.wassrank import WassRankLoss
 

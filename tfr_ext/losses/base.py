@@ -171,6 +171,10 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """
         return []
 
+    def caveats(self) -> list[str]:
+        """Returns what a user of the loss should be told, a line each; none here."""
+        return []
+
     def _anneal(
         self,
         argument: str,

@@ -8,9 +8,10 @@ told by `caveats()`. Whoever wants the untouched class has `tfr.keras.losses`.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, Callable, ClassVar
 
 import tensorflow as tf
 import tensorflow_ranking as tfr
@@ -25,6 +26,16 @@ _Keys = tfr.keras.losses.RankingLossKey
 _RESUMED = "a run that is interrupted ends with other numbers than an undisturbed one"
 _RANDOM = f"draws random numbers; {_RESUMED}, and the draws depend on the padded size"
 _TIES = f"puts items of equal {{}} in a random order; where there are any, {_RESUMED}"
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "temperature": checks.temperature,
+    "gumbel_temperature": checks.temperature,
+    "virtual_label": checks.positive,
+    "sample_size": functools.partial(checks.at_least, least=1),
+    "topk": functools.partial(checks.at_least, least=1),
+    "seed": functools.partial(checks.at_least, least=0),
+}
 
 
 class HostLoss(tf.keras.losses.Loss):
@@ -72,6 +83,9 @@ class HostLoss(tf.keras.losses.Loss):
         Raises:
             ValueError: if the lambda weight is wrong, or the loss would ignore it.
         """
+        for argument, check in _CHECKS.items():
+            if kwargs.get(argument) is not None:
+                kwargs[argument] = check(argument, kwargs[argument])
         weight = lambda_weights.resolve(lambda_weight, lambda_weight_params)
         if weight is not None:
             self._check_lambda_weight(weight)
@@ -109,7 +123,12 @@ class HostLoss(tf.keras.losses.Loss):
         labels, scores = self._dense(y_true, y_pred)
         mask = inputs.real_items(labels)
         weights = self._weights(sample_weight, labels, mask)
-        return super().__call__(labels, self._cleaned(scores, mask), weights)
+        # TensorFlow Ranking takes a label that is NaN for padding: it should be seen.
+        is_nan = tf.math.is_nan(labels)
+        shown = tf.where(is_nan, float("nan"), 0.0)
+        scores = self._cleaned(scores, mask)
+        scores += shown if scores.shape.rank == 2 else shown[..., tf.newaxis]
+        return super().__call__(tf.where(is_nan, 0.0, labels), scores, weights)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""

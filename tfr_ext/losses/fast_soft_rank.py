@@ -32,7 +32,7 @@ class FastSoftRankLoss(base.PositionLoss):
 
     See `tfr_ext.positions` for precision and average precision, and
     `tfr_ext.relaxations.soft_rank` for the ranks. Ranks are exact, and without
-    gradient, where scores are `regularization` apart or more. A list without anything
+    gradient, where scores are more than `regularization` apart. A list without anything
     relevant contributes 0 and no gradient.
 
     Standalone usage:
