@@ -9,7 +9,7 @@ import scipy.stats
 import tensorflow as tf
 
 from tests import oracles, oracles_kl
-from tfr_ext import divergences, losses
+from tfr_ext import blocks, losses
 
 # Sizes of the lists of a batch: one of a single item, one without any.
 SIZES = (7, 1, 12, 0, 30)
@@ -194,7 +194,7 @@ def pairs_in_numpy(loss, scores, labels):
 @pytest.mark.parametrize("block", [1, 100, 1000, 2**21])
 @pytest.mark.parametrize("static", [True, False])
 def test_blocks_of_rows_change_nothing(loss, block, static, monkeypatch):
-    monkeypatch.setattr(divergences, "_BLOCK", block)
+    monkeypatch.setattr(blocks, "_BLOCK", block)
     rng = np.random.default_rng(block)
     scores, labels = rng.normal(size=[2, 19]), rng.integers(-1, 3, [2, 19])
     spec = tf.TensorSpec([2, 19] if static else [None, None], tf.float64)
