@@ -55,6 +55,7 @@ def test_an_empty_flag_drops_what_a_flag_file_has(run, tmp_path):
     assert (tmp_path / "metrics.json").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -108,6 +109,7 @@ def fit(directory, key, num_epochs=2, **params):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("key", [key for key in host.LOSSES if key != "ordinal_loss"])
 def test_each_key_trains_and_tells_what_remains(tmp_path, key, caplog):
     with caplog.at_level(logging.WARNING, logger="absl"):

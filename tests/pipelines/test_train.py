@@ -167,6 +167,7 @@ def bad(tmp_path, *flags):
     return done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
