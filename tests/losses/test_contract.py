@@ -7,7 +7,10 @@ import tensorflow as tf
 from tests.losses import cases
 from tfr_ext import losses
 
-pytestmark = pytest.mark.parametrize("case", cases.PARAMETERS, ids=str)
+pytestmark = [
+    pytest.mark.contract,
+    pytest.mark.parametrize("case", cases.PARAMETERS, ids=str),
+]
 
 LABELS = [[2.0, 0.0, 1.0, 3.0, 0.0], [0.0, 1.0, 0.0, 0.0, 2.0]]
 SCORES = [[0.3, -0.2, 1.7, 0.9, -1.1], [2.0, 0.1, -0.4, 1.2, 0.6]]
