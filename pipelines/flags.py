@@ -14,12 +14,13 @@ FLAGS = flags.FLAGS
 
 def define_data_flags() -> None:
     """Defines what data a command works on."""
-    flags.DEFINE_enum(
+    flags.DEFINE_string(
         "dataset",
         "synthetic",
-        ["synthetic", "text"],
-        "Source of the lists: 'text' reads LETOR/SVMrank files (--train_path and so "
-        "on), 'synthetic' draws lists (--synthetic_*).",
+        "Source of the lists: 'text' reads LETOR/SVMrank files and 'elwc' TFRecords of "
+        "ExampleListWithContext (--train_path and so on), 'synthetic' draws lists "
+        "(--synthetic_*); anything else is a data set of TensorFlow Datasets, such as "
+        "letor4/mq2008_fold1 (--data_dir, --manual_dir).",
     )
     for split, use, otherwise in (
         ("train", "train on", ""),
@@ -29,14 +30,25 @@ def define_data_flags() -> None:
         flags.DEFINE_list(
             f"{split}_path",
             [],
-            f"LETOR/SVMrank text to {use}: paths or globs, separated by commas; gzip "
-            "is recognised."
+            f"Files to {use}: paths or globs, separated by commas. gzip is recognised."
             + (
                 f" If left out, queries of --train_path are held out: {otherwise}."
                 if otherwise
                 else ""
             ),
         )
+    flags.DEFINE_string(
+        "data_dir",
+        None,
+        "Directory of prepared data: of TensorFlow Datasets (its own default if left "
+        "out), or of the shards of `pipelines.prepare` for --dataset=elwc.",
+    )
+    flags.DEFINE_string(
+        "manual_dir",
+        None,
+        "Directory of the downloaded files from which a data set of TensorFlow Datasets "
+        "is prepared at its first use.",
+    )
     for split in ("valid", "test"):
         flags.DEFINE_float(
             f"{split}_fraction",

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from tfr_ext import data
+
+SPLITS = ("train", "valid", "test")
+
+
+class Source(Protocol):
+    """Where lists come from, as `--dataset` says."""
+
+    @property
+    def splits(self) -> Collection[str]:
+        """Those of `SPLITS` that it has.
+
+        Queries of 'train' are held out for 'valid' and 'test' where they are missing.
+        """
+
+    def read(self, split: str, num_features: int | None) -> data.RankingLists:
+        """Reads a split.
+
+        Args:
+            split: one of `splits`.
+            num_features: width that the lists must have; None if any will do.
+
+        Raises:
+            ValueError: if the data has errors, or another width.
+            FileNotFoundError: if there is no such file.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,11 +52,11 @@ def load(flags: Any) -> Splits:
         flags: parsed flags, see `pipelines.flags.define_data_flags`.
 
     Raises:
-        ValueError: if flags do not fit each other, or a file has errors.
+        ValueError: if flags do not fit each other, or the data has errors.
         FileNotFoundError: if there is no such file.
     """
-    splits = _text(flags) if flags.dataset == "text" else _synthetic(flags)
-    for name in ("train", "valid", "test"):
+    splits = Splits(**_read(flags, SPLITS, flags.num_features))
+    for name in SPLITS:
         print(describe(name, getattr(splits, name)))
     if flags.list_size is not None:
         train, cut = data.truncate(splits.train, flags.list_size, flags.seed)
@@ -52,26 +78,20 @@ def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
         num_features: width of the lists; None if nothing depends on it.
 
     Raises:
-        ValueError: if flags do not fit each other, or a file has errors.
+        ValueError: if flags do not fit each other, or the data has errors.
     """
-    if flags.dataset != "text":
-        lists = _synthetic(flags).test
-        if num_features not in (None, lists.num_features):
-            raise ValueError(
-                f"The model takes {num_features} features, and the synthetic lists "
-                f"have {lists.num_features}."
-            )
-        return lists
-    if not flags.test_path:
-        raise ValueError("--dataset=text needs --test_path.")
-    if flags.num_features is not None:
-        if num_features not in (None, flags.num_features):
-            raise ValueError(
-                f"--num_features={flags.num_features}, but the model takes "
-                f"{num_features} features."
-            )
-        num_features = flags.num_features
-    return data.read_letor(flags.test_path, num_features, flags.missing_value)
+    if num_features is not None and flags.num_features not in (None, num_features):
+        raise ValueError(
+            f"--num_features={flags.num_features}, but the model takes {num_features} "
+            "features."
+        )
+    lists = _read(flags, ["test"], num_features or flags.num_features)["test"]
+    if num_features not in (None, lists.num_features):
+        raise ValueError(
+            f"The model takes {num_features} features, and the lists of "
+            f"--dataset={flags.dataset} have {lists.num_features}."
+        )
+    return lists
 
 
 def describe(name: str, lists: data.RankingLists) -> str:
@@ -90,52 +110,101 @@ def describe(name: str, lists: data.RankingLists) -> str:
     )
 
 
-def _text(flags: Any) -> Splits:
-    if not flags.train_path:
-        raise ValueError("--dataset=text needs --train_path.")
-    train = data.read_letor(flags.train_path, flags.num_features, flags.missing_value)
+def source(flags: Any) -> Source:
+    """Returns the source that the flags name.
 
-    def read(paths: list) -> data.RankingLists:
-        return data.read_letor(paths, train.num_features, flags.missing_value)
-
-    held_out = {}
-    if not flags.valid_path:
-        held_out["valid"] = flags.valid_fraction
-    if not flags.test_path:
-        held_out["test"] = flags.test_fraction
-    parts = _split(train, held_out, flags.seed)
-    return Splits(
-        train=parts["train"],
-        valid=read(flags.valid_path) if flags.valid_path else parts["valid"],
-        test=read(flags.test_path) if flags.test_path else parts["test"],
-    )
+    Raises:
+        ValueError: if there is none, or flags do not fit each other.
+    """
+    if flags.dataset == "synthetic":
+        return _Synthetic(flags)
+    if flags.dataset == "text":
+        return _Text(flags)
+    raise ValueError(f"--dataset={flags.dataset} is not known.")
 
 
-def _synthetic(flags: Any) -> Splits:
-    for split in ("train", "valid", "test"):
+def _read(
+    flags: Any, wanted: Sequence[str], num_features: int | None
+) -> dict[str, data.RankingLists]:
+    """Reads splits, or holds them out of 'train'."""
+    origin = source(flags)
+    # The same, whatever is wanted.
+    held_out = {
+        split: getattr(flags, f"{split}_fraction")
+        for split in SPLITS[1:]
+        if split not in origin.splits
+    }
+    found: dict[str, data.RankingLists] = {}
+    if "train" in wanted or any(split in held_out for split in wanted):
+        train = origin.read("train", num_features)
+        num_features = train.num_features
+        found = _split(train, held_out, flags.seed)
+    return {
+        split: found[split] if split in found else origin.read(split, num_features)
+        for split in wanted
+    }
+
+
+def reject_paths(flags: Any) -> None:
+    """Checks that no files are named where the source has no use for them.
+
+    Raises:
+        ValueError: if some are.
+    """
+    for split in SPLITS:
         if getattr(flags, f"{split}_path"):
             raise ValueError(
-                f"--{split}_path is given, but --dataset is 'synthetic'. "
-                "Add --dataset=text."
+                f"--{split}_path is given, but --dataset is {flags.dataset!r}. "
+                "Add --dataset=text, or elwc."
             )
-    if flags.synthetic_query_features > flags.synthetic_document_features:
-        raise ValueError(
-            f"--synthetic_query_features={flags.synthetic_query_features} must not be "
-            "more than --synthetic_document_features="
-            f"{flags.synthetic_document_features}."
+
+
+class _Text:
+    """LETOR text; a `Source`."""
+
+    def __init__(self, flags: Any):
+        """Finds out which splits have files."""
+        self._flags = flags
+        self.splits = [s for s in SPLITS if getattr(flags, f"{s}_path")]
+
+    def read(self, split: str, num_features: int | None) -> data.RankingLists:
+        """See `Source`."""
+        paths = getattr(self._flags, f"{split}_path")
+        if not paths:
+            other = "" if self._flags.test_path else " (or --test_path to evaluate)"
+            raise ValueError(f"--dataset=text needs --{split}_path{other}.")
+        return data.read_letor(paths, num_features, self._flags.missing_value)
+
+
+class _Synthetic:
+    """Synthetic lists, all in 'train'; a `Source`."""
+
+    splits = ("train",)
+
+    def __init__(self, flags: Any):
+        """Checks the flags."""
+        reject_paths(flags)
+        if flags.synthetic_query_features > flags.synthetic_document_features:
+            raise ValueError(
+                f"--synthetic_query_features={flags.synthetic_query_features} must not "
+                "be more than --synthetic_document_features="
+                f"{flags.synthetic_document_features}."
+            )
+        self._flags = flags
+
+    def read(self, split: str, num_features: int | None) -> data.RankingLists:
+        """See `Source`."""
+        flags = self._flags
+        return data.synthetic_lists(
+            num_lists=flags.synthetic_num_queries,
+            list_size=flags.synthetic_list_size,
+            num_document_features=flags.synthetic_document_features,
+            num_query_features=flags.synthetic_query_features,
+            max_label=flags.synthetic_max_label,
+            integer_labels=flags.synthetic_integer_labels,
+            shared_columns=flags.synthetic_shared_columns,
+            seed=flags.seed,
         )
-    lists = data.synthetic_lists(
-        num_lists=flags.synthetic_num_queries,
-        list_size=flags.synthetic_list_size,
-        num_document_features=flags.synthetic_document_features,
-        num_query_features=flags.synthetic_query_features,
-        max_label=flags.synthetic_max_label,
-        integer_labels=flags.synthetic_integer_labels,
-        shared_columns=flags.synthetic_shared_columns,
-        seed=flags.seed,
-    )
-    fractions = {"valid": flags.valid_fraction, "test": flags.test_fraction}
-    return Splits(**_split(lists, fractions, flags.seed))
 
 
 def _split(lists: data.RankingLists, fractions: dict, seed: int) -> dict:

@@ -9,6 +9,7 @@ from tfr_ext.data.batching import (
     score_lists,
     truncate,
 )
+from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.letor import DataFormatError, read_letor
@@ -23,6 +24,7 @@ __all__ = [
     "DataFormatError",
     "LabelTransform",
     "RankingLists",
+    "concatenate",
     "padded_batch",
     "read_letor",
     "score_lists",

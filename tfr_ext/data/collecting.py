@@ -1,0 +1,81 @@
+"""Joins lists that come piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tfr_ext.data.lists import RankingLists
+
+
+def concatenate(pieces: Iterable[RankingLists]) -> RankingLists:
+    """Joins lists that come piece by piece into one.
+
+    The features grow in place where the system can, so that memory in use is that of
+    the result and of one piece.
+
+    Args:
+        pieces: at least one; all of one width, with document ids and label
+            distributions in all of them or in none.
+
+    Raises:
+        ValueError: if there is no piece, two differ in their width, or a query is in
+            two of them.
+
+    Examples:
+        >>> piece = RankingLists(np.zeros([2, 3], np.float32), np.float32([1, 0]),
+        ...                      np.int64([0, 2]), ["a"])
+        >>> other = RankingLists(np.ones([1, 3], np.float32), np.float32([2]),
+        ...                      np.int64([0, 1]), ["b"])
+        >>> joined = concatenate([piece, other])
+        >>> joined.row_splits.tolist(), joined.query_ids, joined.labels.tolist()
+        ([0, 2, 3], ['a', 'b'], [1.0, 0.0, 2.0])
+    """
+    features = np.zeros([0, 0], np.float32)
+    rows = 0  # `features` has some to spare.
+    labels: list[np.ndarray] = []
+    lengths: list[np.ndarray] = []
+    distributions: list[np.ndarray] = []
+    query_ids: dict[str, None] = {}  # in order
+    doc_ids: list[str] | None = []
+    for piece in pieces:
+        width = piece.num_features
+        if not lengths:
+            features = np.zeros([0, width], np.float32)
+        if width != features.shape[1]:
+            raise ValueError(
+                f"Lists of {width} features follow lists of {features.shape[1]}."
+            )
+        before = rows
+        rows += piece.num_items
+        if rows > len(features):
+            spare = max(rows, len(features) + len(features) // 8)
+            features.resize([spare, width], refcheck=False)  # Nobody else holds it.
+        features[before:rows] = piece.features
+        for query_id in piece.query_ids:
+            if query_id in query_ids:
+                raise ValueError(f"Query {query_id!r} is there twice.")
+            query_ids[query_id] = None
+        labels.append(piece.labels)
+        lengths.append(piece.lengths)
+        if piece.label_distributions is not None:
+            distributions.append(piece.label_distributions)
+        if doc_ids is not None:
+            if piece.doc_ids is None:
+                doc_ids = None
+            else:
+                doc_ids += piece.doc_ids
+    if not lengths:
+        raise ValueError("There are no lists.")
+    if distributions and len(distributions) < len(lengths):
+        raise ValueError("Some lists have label distributions and others have none.")
+    features.resize([rows, features.shape[1]], refcheck=False)
+    return RankingLists(
+        features=features,
+        labels=np.concatenate(labels),
+        row_splits=np.concatenate([[0], np.cumsum(np.concatenate(lengths))]),
+        query_ids=list(query_ids),
+        doc_ids=doc_ids,
+        label_distributions=np.concatenate(distributions) if distributions else None,
+    )
