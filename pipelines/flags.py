@@ -46,7 +46,7 @@ def define_data_flags() -> None:
     flags.DEFINE_string(
         "manual_dir",
         None,
-        "Directory of the downloaded files from which a data set of TensorFlow Datasets "
+        "Directory of the downloaded files from which a TensorFlow Datasets data set "
         "is prepared at its first use.",
     )
     for split in ("valid", "test"):
