@@ -26,8 +26,6 @@ from tfr_ext import data, losses, models  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 
-SHAPE = {"list_size": 120, "num_document_features": 131, "num_query_features": 5}
-
 
 class Trainer:
     """A model and its step."""
@@ -71,7 +69,7 @@ def main() -> None:
         "--hidden_sizes", nargs="*", default=["1024", "256,128", "64"], help="scorers"
     )
     args = parser.parse_args()
-    lists = data.synthetic_lists(args.queries, **SHAPE)
+    lists = data.synthetic_lists(args.queries, 120, 131, 5)
     batched = data.BatchedLists(lists, 128, seed=0, max_padding=data.MAX_PADDING)
     ready = list(batched.dataset())
     print(f"{'hidden units':<14}{'s/epoch':>9}{'waiting':>9}{'/ in memory':>13}")
