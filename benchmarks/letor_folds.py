@@ -43,6 +43,7 @@ def run(data: str, collection: str, loss: str, fold: int, seed: int) -> dict:
         command = [
             *(sys.executable, "-m", "pipelines.train"),
             f"--flagfile=configs/{collection}.cfg",
+            "--dataset=text",
             f"--train_path={folder}/train.txt",
             f"--valid_path={folder}/vali.txt",
             f"--test_path={folder}/test.txt",
