@@ -3,12 +3,12 @@
 import os
 import pathlib
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import commands
 from tfr_ext import data
 
 # One collection worker a core: TensorFlow itself must not take them all.
@@ -41,12 +41,7 @@ def _doctest_names(doctest_namespace):
 
 def run_command(module, *flags, check=True):
     """Runs `python -m module` with flags, as a user does."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *map(str, flags)],
-        capture_output=True,
-        text=True,
-        cwd=pathlib.Path(__file__).parents[1],
-    )
+    done = commands.run(module, [*map(str, flags)])
     if check:
         assert done.returncode == 0, done.stderr[-3000:]
     return done

@@ -1,9 +1,6 @@
 """Training models that end in a distribution over grades."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,22 +8,10 @@ import tensorflow as tf
 
 from tests.conftest import make_lists
 from tests.data.test_label_distributions import with_distributions
-from tests.pipelines.test_train import ROOT, SMALL, bad, train
+from tests.pipelines.test_train import SMALL, bad, train
 from tfr_ext import data, export, losses, models, pipeline
 
 MULTINOMIAL = "pointwise_kl_multinomial_loss"
-
-
-def train_on_grades(*flags, check=True):
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.train", *flags],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert not check or done.returncode == 0, done.stderr[-3000:]
-    return done
 
 
 def scores_of_export(directory):
@@ -57,7 +42,7 @@ def test_expected_grade_by_command(tmp_path):
 
 
 def test_grades_by_command_and_its_metrics(tmp_path):
-    train_on_grades(*SMALL, f"--loss={MULTINOMIAL}", f"--model_dir={tmp_path}")
+    train(*SMALL, f"--loss={MULTINOMIAL}", f"--model_dir={tmp_path}")
     assert_export_gives_the_run(tmp_path)
     state = json.loads((tmp_path / "checkpoints" / "state.json").read_text())
     report = json.loads((tmp_path / "metrics.json").read_text())
@@ -139,7 +124,7 @@ def test_flags_that_do_not_fit_are_told(tmp_path, flags, told):
     ids=lambda x: " ".join(x) if isinstance(x, list) else "",
 )
 def test_flags_that_do_not_fit_grades_are_told(tmp_path, flags, told):
-    done = train_on_grades(
+    done = train(
         *SMALL, f"--loss={MULTINOMIAL}", f"--model_dir={tmp_path}", *flags, check=False
     )
     assert done.returncode and "Traceback" not in done.stderr
