@@ -43,7 +43,8 @@ class TfdsSource:
                 f"--missing_value={flags.missing_value:g} is of --dataset=text. In "
                 f"{name} missing values are 0."
             )
-        self._flags = flags
+        self._name, self._data_dir = name, flags.data_dir
+        self._manual_dir = flags.manual_dir
         self._check_width(flags.num_features)
 
     @property
@@ -58,13 +59,12 @@ class TfdsSource:
 
     @functools.cached_property
     def _prepared(self) -> Any:
-        flags = self._flags
-        return datasets.prepare(flags.dataset, flags.data_dir, flags.manual_dir)
+        return datasets.prepare(self._name, self._data_dir, self._manual_dir)
 
     def _check_width(self, num_features: int | None) -> None:
         width = self._builder.info.features["float_features"].shape[-1]
         if num_features not in (None, width):
             raise ValueError(
                 f"{num_features} features are expected, by --num_features or the "
-                f"model, but --dataset={self._flags.dataset} has {width}."
+                f"model, but --dataset={self._name} has {width}."
             )

@@ -8,7 +8,6 @@ import types
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
-from absl import logging
 
 from tests.datasets import layouts
 from tfr_ext import data, datasets
@@ -22,16 +21,6 @@ def load(tmp_path):
         return datasets.load(name, split, tmp_path / "data", tmp_path / "files")
 
     return load
-
-
-@pytest.fixture
-def told(monkeypatch):
-    """The warnings so far."""
-    messages = []
-    monkeypatch.setattr(
-        logging, "warning", lambda text, *args: messages.append(text % args)
-    )
-    return messages
 
 
 def assert_same(lists, expected):
@@ -63,7 +52,7 @@ def test_a_prepared_data_set_needs_no_files(load, tmp_path):
     assert_same(datasets.load("mslr_web/10k_fold2", "test", tmp_path / "data"), first)
 
 
-def test_null_becomes_0_and_is_counted(load, tmp_path, told):
+def test_null_becomes_0_and_is_counted(load, tmp_path, caplog):
     fold = tmp_path / "files" / "MQ2007-agg" / "Fold1"
     layouts.write_fold(fold, 21)
     (fold / "train.txt").write_text(
@@ -79,7 +68,7 @@ def test_null_becomes_0_and_is_counted(load, tmp_path, told):
         "vali_null_values": 0,
         "test_null_values": 0,
     }
-    assert [message for message in told if "NULL" in message] == [
+    assert [message for message in caplog.messages if "NULL" in message] == [
         f"{fold}/train.txt: 3 NULL values become 0."
     ]
 
@@ -91,7 +80,7 @@ def test_degrees_of_listwise_ranking_stay(load, tmp_path):
     assert load("letor4/mq2007list_fold1").labels.tolist() == [1008, 1007]
 
 
-def test_covid_mlia_joins_scores_and_judgements(load, tmp_path, told):
+def test_covid_mlia_joins_scores_and_judgements(load, tmp_path, caplog):
     scores, judgements = layouts.write_covid(tmp_path / "files")
     lists = load("covid_mlia/fold2")
     # In order 1 2 3 10 20 30 40 the parts are [1, 30], [2, 40], [3], [10] and [20].
@@ -116,7 +105,7 @@ def test_covid_mlia_joins_scores_and_judgements(load, tmp_path, told):
         "judged": 14,
         "judged_without_scores": 2,
     }
-    (message,) = [message for message in told if "judged" in message]
+    (message,) = [message for message in caplog.messages if "judged" in message]
     assert "of 14 judged documents 2 have no scores" in message
     assert "of 28 scored documents 16 no judgements" in message
 

@@ -25,29 +25,26 @@ def flags(tmp_path):
         train_path=[],
         valid_path=[],
         test_path=[],
-        valid_fraction=0.4,
-        test_fraction=0.4,
         num_features=None,
         missing_value=0.0,
-        list_size=None,
-        seed=0,
     )
 
 
 def test_the_same_lists_as_from_text(flags):
     fold = flags.manual_dir / "MQ2008" / "Fold1"
     layouts.write_fold(fold, 46)
-    by_name = inputs.load(flags)
+    by_name = inputs.source(flags)
     flags.dataset = "text"
     flags.train_path = [fold / "train.txt"]
     flags.valid_path = [fold / "vali.txt"]
     flags.test_path = [fold / "test.txt"]
-    text = inputs.load(flags)
+    text = inputs.source(flags)
+    assert list(by_name.splits) == list(text.splits) == list(inputs.SPLITS)
     for split in inputs.SPLITS:
-        assert_same(getattr(by_name, split), getattr(text, split))
+        assert_same(by_name.read(split, 46), text.read(split, 46))
 
 
-def test_queries_are_held_out_where_there_is_no_validation_split(flags):
+def test_a_data_set_without_validation_split(flags):
     flags.dataset = "istella/main"
     layouts.write_archive(
         flags.manual_dir / "istella-letor.tar.gz",
@@ -56,17 +53,14 @@ def test_queries_are_held_out_where_there_is_no_validation_split(flags):
             for split in ("train", "test")
         },
     )
-    splits = inputs.load(flags)
-    held_out = splits.valid.query_ids
-    assert len(held_out) == 1
-    assert {*splits.train.query_ids, *held_out} == {"t0", "t1", "t2"}
-    assert sorted(splits.test.query_ids) == ["t0", "t1"]
+    # So that queries of 'train' are held out for it.
+    assert list(inputs.source(flags).splits) == ["train", "test"]
 
 
 def test_distributions_reach_the_batches(flags):
     layouts.write_covid(flags.manual_dir)
     flags.dataset = "covid_mlia/fold2"
-    train = inputs.load(flags).train
+    train = inputs.source(flags).read("train", None)
     _, labels = next(iter(data.BatchedLists(train, 1, num_grades=3).dataset()))
     np.testing.assert_array_equal(labels[0], train.label_distributions[:2])
     assert 0 < float(np.max(labels)) < 1  # Neither is one-hot.

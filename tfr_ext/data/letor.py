@@ -52,8 +52,7 @@ def read_letor(
         num_features: Width of the result, and the largest index accepted. None
             takes the largest index found, up to 1,000,000.
         missing_value: What the value `NULL` becomes (as in the data sets of
-            LETOR 4.0 named NULL). How many there are is logged, but for NaN, which
-            marks them for a caller who looks.
+            LETOR 4.0 named NULL).
 
     Returns:
         The lists, in the order of the files. `doc_ids` comes from comments that
@@ -99,7 +98,7 @@ def read_letor(
             line += text.count(b"\n")
             num_null += chunk.num_null
         result.end_file(path)
-    if num_null and not np.isnan(missing_value):
+    if num_null:
         logging.warning(
             "Replaced %d NULL values by %s in %s.", num_null, missing_value, paths
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext import checks, data
-from tfr_ext.datasets import catalogue
+from tfr_ext.datasets import catalogue, quiet
 
 # Our names of the splits, and what data sets call them.
 _SPLIT_NAMES = {
@@ -61,13 +62,13 @@ def prepare(
             f"downloaded files of {name!r}.\n{instructions}"
         )
     tfds = catalogue.import_tfds()
-    found.download_and_prepare(
-        download_config=tfds.download.DownloadConfig(
-            manual_dir=manual_dir,
-            try_download_gcs=False,
-            compute_stats=tfds.download.ComputeStatsMode.SKIP,
-        )
+    config = tfds.download.DownloadConfig(
+        manual_dir=manual_dir,
+        try_download_gcs=False,
+        compute_stats=tfds.download.ComputeStatsMode.SKIP,
     )
+    with contextlib.redirect_stdout(None):  # It prints that it downloads something.
+        found.download_and_prepare(download_config=config)
     return found
 
 
@@ -107,7 +108,9 @@ def read(builder: Any, split: str) -> data.RankingLists:
         )
     if not builder.info.splits[known[split]].num_examples:
         raise ValueError(f"{builder.info.full_name} has no lists in {split!r}.")
-    dataset = builder.as_dataset(split=known[split])
+    # What TFDS has to say on its own use of its own interface.
+    with quiet.without("`FeatureConnector.dtype` is deprecated"):
+        dataset = builder.as_dataset(split=known[split])
     dataset = dataset.ragged_batch(_QUERIES_PER_PIECE).prefetch(tf.data.AUTOTUNE)
     return data.concatenate(_piece(batch) for batch in dataset)
 
@@ -118,7 +121,7 @@ def load(
     data_dir: str | None = None,
     manual_dir: str | None = None,
 ) -> data.RankingLists:
-    r"""Reads a split of a data set into memory, and prepares it at its first use.
+    """Reads a split of a data set into memory, and prepares it at its first use.
 
     Args:
         name: see `builder`.
@@ -136,7 +139,7 @@ def load(
         >>> fold = files / "MQ2008" / "Fold1"
         >>> fold.mkdir(parents=True)
         >>> for name in ("train.txt", "vali.txt", "test.txt"):
-        ...     _ = (fold / name).write_text("1 qid:7 1:0.5 46:2 #docid = d\n")
+        ...     _ = (fold / name).write_text("1 qid:7 1:0.5 46:2 #docid = d")
         >>> lists = load("letor4/mq2008_fold1", "train", data_dir, str(files))
         >>> lists.features.shape, lists.query_ids, lists.doc_ids
         ((1, 46), ['7'], ['d'])
