@@ -216,8 +216,10 @@ def test_missing_files_are_named(load, tmp_path):
     name = "ohsumed/fold1"
     with pytest.raises(ValueError, match="--manual_dir(.|\n)*letor-3-0"):
         datasets.load(name, "train", tmp_path / "data")
-    with pytest.raises(FileNotFoundError, match="is not a directory(.|\n)*letor-3-0"):
-        load(name)
+    for make in (lambda: None, (tmp_path / "files").mkdir):
+        make()
+        with pytest.raises(FileNotFoundError, match="no directory, or empty(.|\n)*3-0"):
+            load(name)
     layouts.write_fold(tmp_path / "files" / "OHSUMED" / "QueryLevelNorm", 45)
     with pytest.raises(FileNotFoundError) as error:
         load(name)
@@ -235,6 +237,15 @@ def test_missing_files_are_named(load, tmp_path):
     ):
         with pytest.raises(FileNotFoundError, match=f"\n  {archive}\n"):
             load(name)
+
+
+def test_what_is_not_whole_is_told(load, tmp_path):
+    layouts.write_fold(tmp_path / "files" / "MQ2008" / "Fold1", 46)
+    load("letor4/mq2008_fold1")
+    found = datasets.builder("letor4/mq2008_fold1", tmp_path / "data")
+    (found.data_path / "dataset_info.json").unlink()
+    with pytest.raises(ValueError, match="is not a whole data set. Remove it"):
+        load("letor4/mq2008_fold1")
 
 
 def test_a_bad_line_is_named_and_once_mended_all_is_well(load, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
 
 from tfr_ext import checks
@@ -120,7 +121,4 @@ def _unknown(name: str) -> ValueError:
 def _abbreviated(known: list[str]) -> str:
     """Joins names, with one `fold1..5` for five folds."""
     short = [one.replace("fold1", "fold1..5") for one in known]
-    return ", ".join(one for one in short if one[-5:] not in _LATER_FOLDS)
-
-
-_LATER_FOLDS = [f"fold{k}" for k in range(2, 6)]
+    return ", ".join(one for one in short if not re.search("fold[2-5]$", one))

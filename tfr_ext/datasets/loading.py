@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,8 +43,13 @@ def prepare(
             a file has errors.
     """
     found = catalogue.builder(name, data_dir)
-    if found.data_path.exists() and found.is_prepared():
-        return found
+    if found.data_path.exists():
+        if found.is_prepared():
+            return found
+        raise ValueError(
+            f"{found.data_path} is not a whole data set. Remove it, so that {name!r} is "
+            "prepared anew."
+        )
     if found.name not in catalogue.COLLECTIONS:
         raise ValueError(
             f"{name!r} is not prepared in {found.data_dir_root}, and tfr_ext downloads "
@@ -56,9 +62,10 @@ def prepare(
             f"{name!r} is not prepared in {found.data_dir_root}: name the directory of "
             f"its downloaded files, by `manual_dir` or --manual_dir.\n{instructions}"
         )
-    if not tf.io.gfile.isdir(manual_dir):
+    manual_dir = os.path.expanduser(manual_dir)
+    if not tf.io.gfile.isdir(manual_dir) or not tf.io.gfile.listdir(manual_dir):
         raise FileNotFoundError(
-            f"manual_dir={manual_dir} is not a directory. Expected that of the "
+            f"manual_dir={manual_dir} is no directory, or empty. Expected that of the "
             f"downloaded files of {name!r}.\n{instructions}"
         )
     tfds = catalogue.import_tfds()
