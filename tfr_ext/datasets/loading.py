@@ -47,8 +47,8 @@ def prepare(
         if found.is_prepared():
             return found
         raise ValueError(
-            f"{found.data_path} is not a whole data set. Remove it, so that {name!r} is "
-            "prepared anew."
+            f"{found.data_path} is not a whole data set. Remove it, so that {name!r} "
+            "is prepared anew."
         )
     if found.name not in catalogue.COLLECTIONS:
         raise ValueError(
