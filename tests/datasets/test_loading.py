@@ -259,6 +259,20 @@ def test_a_bad_line_is_named_and_once_mended_all_is_well(load, tmp_path):
     assert load("letor4/mq2008_fold3", "valid").num_lists == 1
 
 
+def test_errors_of_tfds_are_of_the_value(load, tmp_path):
+    archive = tmp_path / "files" / "istella-X.tar.gz"
+    bad = {f"{split}.txt": "1 qid:1 1:x\n" for split in layouts.SPLITS}
+    layouts.write_archive(archive, bad)
+    with pytest.raises(ValueError, match="istella/x: (.|\n)*parse line 1"):
+        load("istella/x")
+    archive.write_bytes(archive.read_bytes()[:40])
+    with pytest.raises(ValueError, match="istella/x: (.|\n)*istella-X.tar.gz"):
+        load("istella/x")
+    good = {name: text.replace("x", "7") for name, text in bad.items()}
+    layouts.write_archive(archive, good)
+    assert load("istella/x").features[0, 0] == 7
+
+
 @pytest.mark.parametrize("module", [None, types.ModuleType("tensorflow_datasets")])
 def test_a_missing_or_broken_tfds_is_told(monkeypatch, module):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)

@@ -72,10 +72,18 @@ def prepare(
     config = tfds.download.DownloadConfig(
         manual_dir=manual_dir,
         try_download_gcs=False,
+        # Archives are unpacked anew: they may be others than those of the last time.
+        download_mode=tfds.download.GenerateMode.FORCE_REDOWNLOAD,
         compute_stats=tfds.download.ComputeStatsMode.SKIP,
     )
     with contextlib.redirect_stdout(None):  # It prints that it downloads something.
-        found.download_and_prepare(download_config=config)
+        try:
+            found.download_and_prepare(download_config=config)
+        except Exception as error:
+            # Such as of a damaged archive: TFDS derives it from Exception alone.
+            if type(error).__module__.partition(".")[0] == tfds.__name__:
+                raise ValueError(f"{name}: {error}") from error
+            raise
     return found
 
 
