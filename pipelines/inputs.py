@@ -120,7 +120,9 @@ def source(flags: Any) -> Source:
         return _Synthetic(flags)
     if flags.dataset == "text":
         return _Text(flags)
-    raise ValueError(f"--dataset={flags.dataset} is not known.")
+    from pipelines import tfds_source  # which needs this module
+
+    return tfds_source.TfdsSource(flags)
 
 
 def _read(

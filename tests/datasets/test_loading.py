@@ -1,0 +1,287 @@
+"""From names and files to lists."""
+
+import json
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from tests.datasets import layouts
+from tfr_ext import data, datasets
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Loads a split from files in `tmp_path / 'files'`."""
+
+    def load(name, split="train"):
+        return datasets.load(name, split, tmp_path / "data", tmp_path / "files")
+
+    return load
+
+
+def assert_same(lists, expected):
+    for name in ("features", "labels", "row_splits"):
+        np.testing.assert_array_equal(getattr(lists, name), getattr(expected, name))
+    assert lists.features.dtype == lists.labels.dtype == np.float32
+    assert list(lists.query_ids) == list(expected.query_ids)
+    assert lists.doc_ids == expected.doc_ids
+
+
+def test_the_lists_are_those_of_the_text(load, tmp_path):
+    fold = tmp_path / "files" / "MQ2008" / "Fold1"
+    layouts.write_fold(fold, 46)
+    # More queries than are decoded at a time, in an order that no sorting gives.
+    many = layouts.letor_text("train", 46, num_queries=150)
+    (fold / "train.txt").write_text(many)
+    for split, name in (("train", "train"), ("valid", "vali"), ("test", "test")):
+        expected = data.read_letor(fold / f"{name}.txt")
+        assert_same(load("letor4/mq2008_fold1", split), expected)
+    assert load("letor4/mq2008_fold1").num_lists == 150
+
+
+def test_a_prepared_data_set_needs_no_files(load, tmp_path):
+    fold = tmp_path / "files" / "MSLR-WEB10K" / "Fold2"
+    layouts.write_fold(fold, 136, comments=False)
+    first = load("mslr_web/10k_fold2", "test")
+    assert first.doc_ids == ["t0-1", "t1-1", "t1-2"]
+    fold.rename(tmp_path / "gone")
+    assert_same(datasets.load("mslr_web/10k_fold2", "test", tmp_path / "data"), first)
+
+
+def test_null_becomes_0_and_is_counted(load, tmp_path, caplog):
+    fold = tmp_path / "files" / "MQ2007-agg" / "Fold1"
+    layouts.write_fold(fold, 21)
+    (fold / "train.txt").write_text(
+        "1 qid:1 1:NULL 2:3 21:NULL #docid = a\n0 qid:1 1:4 2:NULL 3:0 #docid = b\n"
+    )
+    lists = load("letor4/mq2007agg_fold1")
+    np.testing.assert_array_equal(
+        lists.features[:, [0, 1, 2, 20]], [[0, 3, 0, 0], [4, 0, 0, 0]]
+    )
+    builder = datasets.builder("letor4/mq2007agg_fold1", tmp_path / "data")
+    assert dict(builder.info.metadata) == {
+        "train_null_values": 3,
+        "vali_null_values": 0,
+        "test_null_values": 0,
+    }
+    assert [message for message in caplog.messages if "NULL" in message] == [
+        f"{fold}/train.txt: 3 NULL values become 0."
+    ]
+
+
+def test_degrees_of_listwise_ranking_stay(load, tmp_path):
+    fold = tmp_path / "files" / "MQ2007-list" / "Fold1"
+    layouts.write_fold(fold, 46)
+    (fold / "train.txt").write_text("1008 qid:1 1:1\n1007 qid:1 1:2\n")
+    assert load("letor4/mq2007list_fold1").labels.tolist() == [1008, 1007]
+
+
+def test_covid_mlia_joins_scores_and_judgements(load, tmp_path, caplog):
+    scores, judgements = layouts.write_covid(tmp_path / "files")
+    lists = load("covid_mlia/fold2")
+    # In order 1 2 3 10 20 30 40 the parts are [1, 30], [2, 40], [3], [10] and [20].
+    assert lists.query_ids == ["2", "3", "10"]
+    assert load("covid_mlia/fold2", "valid").query_ids == ["20"]
+    assert load("covid_mlia/fold2", "test").query_ids == ["1", "30"]
+    assert lists.doc_ids == ["d1", "d3"] * 3  # In the order of the scores.
+    for q, topic in enumerate(lists.query_ids):
+        for i, name in enumerate(["d1", "d3"], 2 * q):
+            shares = judgements[topic][name]
+            np.testing.assert_allclose(lists.features[i], scores[topic][name])
+            np.testing.assert_allclose(lists.label_distributions[i], shares)
+            # The paper's weights, from [-1, 1] to [0, 1].
+            paper = -shares[0] + 0.5 * shares[1] + shares[2]
+            np.testing.assert_allclose(lists.labels[i], (paper + 1) / 2, rtol=1e-6)
+    builder = datasets.builder("covid_mlia/fold2", tmp_path / "data")
+    assert dict(builder.info.metadata) == {
+        "topics": 7,
+        "topics_without_documents": 1,
+        "scored": 28,
+        "scored_without_judgements": 16,
+        "judged": 14,
+        "judged_without_scores": 2,
+    }
+    (message,) = [message for message in caplog.messages if "judged" in message]
+    assert "of 14 judged documents 2 have no scores" in message
+    assert "of 28 scored documents 16 no judgements" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "problem"),
+    [
+        ("docs_scores_by_qid", {"d1": [1.0] * 23}, "expected 24 finite numbers"),
+        ("docs_scores_by_qid", {"d1": [1e40] * 24}, "expected 24 finite numbers"),
+        ("docs_scores_by_qid", {"d1": "x"}, "expected 24 finite numbers"),
+        ("qids_dids_labels", {"d1": [0.5, 0.2, 0.2]}, "shares that sum to 1"),
+        ("qids_dids_labels", {"d1": [1.5, -0.5, 0]}, "shares that sum to 1"),
+        ("qids_dids_labels", [1], "expected {topic: {document: [number, ...]}}"),
+    ],
+)
+def test_wrong_tables_of_covid_mlia(load, tmp_path, name, topic, problem):
+    layouts.write_covid(tmp_path / "files")
+    path = tmp_path / "files" / "covid_mlia" / f"{name}.jsonl"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "2": topic}))
+    with pytest.raises(data.DataFormatError) as error:
+        load("covid_mlia/fold1")
+    assert str(path) in str(error.value) and problem in str(error.value)
+    if isinstance(topic, dict):
+        assert "topic '2', document 'd1'" in str(error.value)
+    path.write_text(path.read_text()[:-1])
+    with pytest.raises(data.DataFormatError, match="one JSON object"):
+        load("covid_mlia/fold1")
+
+
+def test_a_builder_of_tfds_with_float64_and_line_numbers(load, tmp_path):
+    texts = {
+        f"full/{split}.txt": layouts.letor_text(split, 220, comments=False)
+        for split in ("train", "test")
+    }
+    layouts.write_archive(tmp_path / "files" / "istella-letor.tar.gz", texts)
+    lists = load("istella/main")
+    # TFDS shuffles the lists by a hash of the query.
+    order = [["t0", "t1", "t2"].index(query) for query in lists.query_ids]
+    path = tmp_path / "train.txt"
+    path.write_text(texts["full/train.txt"])
+    expected = data.read_letor(path).select(order)
+    np.testing.assert_array_equal(lists.features, expected.features)
+    np.testing.assert_array_equal(lists.labels, expected.labels)
+    lines = {"t0": "1", "t1": "2 3", "t2": "4 5 6"}
+    assert lists.doc_ids == " ".join(lines[q] for q in lists.query_ids).split()
+    builder = datasets.prepare("istella/main", tmp_path / "data")
+    assert datasets.splits(builder) == {"train": "train", "test": "test"}
+    with pytest.raises(ValueError, match="no split 'valid'. It has: train, test"):
+        datasets.read(builder, "valid")
+
+
+def test_our_mslr_web_and_that_of_tfds_stand_beside_each_other(tmp_path):
+    ours = datasets.builder("mslr_web/10k_fold1", tmp_path)
+    theirs = tfds.builder("mslr_web/10k_fold1", data_dir=tmp_path)
+    assert type(ours).__module__.startswith("tfr_ext.")
+    assert type(theirs).__module__.startswith("tensorflow_datasets.")
+    assert ours.data_path != theirs.data_path
+    assert ours.info.features.keys() == theirs.info.features.keys()
+
+
+def test_names():
+    names = datasets.names()
+    assert len(names) == len(set(names)) == 30 + 15 + 10 + 5 + 2 + 3
+    assert {"letor4/mq2007list_fold3", "ohsumed/null_fold5", "yahoo_ltrc/set2"} < set(
+        names
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "directory", "num_features"),
+    [
+        ("letor4/mq2007_fold1", "MQ2007/Fold1", 46),
+        ("letor4/mq2008agg_fold4", "MQ2008-agg/Fold4", 25),
+        ("letor4/mq2007agg_fold4", "MQ2007-agg/Fold4", 21),
+        ("letor4/mq2007list_fold3", "MQ2007-list/Fold3", 46),
+        ("ohsumed/fold2", "OHSUMED/QueryLevelNorm/Fold2", 45),
+        ("ohsumed/min_fold5", "OHSUMED/Feature-min/Fold5", 45),
+        ("mslr_web/30k_fold3", "MSLR-WEB30K/Fold3", 136),
+    ],
+)
+def test_where_files_are_expected(load, tmp_path, name, directory, num_features):
+    layouts.write_fold(tmp_path / "files" / directory, num_features)
+    lists = load(name, "test")
+    assert (lists.num_lists, lists.num_features) == (2, num_features)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("letor4/mq2008_fold6", ["did you mean 'letor4/mq2008_fold"]),
+        ("letr4/mq2008_fold1", ["did you mean 'letor4/mq2008_fold1'"]),
+        ("ohsumed", ["ohsumed/fold1..5, ohsumed/min_fold1..5"]),
+        ("istella/q", ["istella/main, istella/s, istella/x"]),
+        ("somewhere:letor4", ["letor4/mq2008_fold1..5"]),
+        ("", ["covid_mlia/fold1..5"]),
+        ("mnist", ["not for ranking", "no float_features", "but image, label"]),
+    ],
+)
+def test_wrong_names(name, parts, tmp_path):
+    with pytest.raises(ValueError) as error:
+        datasets.builder(name, tmp_path)
+    assert repr(name) in str(error.value)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_missing_files_are_named(load, tmp_path):
+    name = "ohsumed/fold1"
+    with pytest.raises(ValueError, match="--manual_dir(.|\n)*letor-3-0"):
+        datasets.load(name, "train", tmp_path / "data")
+    for make in (lambda: None, (tmp_path / "files").mkdir):
+        make()
+        with pytest.raises(FileNotFoundError, match="no directory, or empty(.|\n)*3-0"):
+            load(name)
+    layouts.write_fold(tmp_path / "files" / "OHSUMED" / "QueryLevelNorm", 45)
+    with pytest.raises(FileNotFoundError) as error:
+        load(name)
+    for part in (
+        "  OHSUMED/QueryLevelNorm/Fold1/train.txt or "
+        "OHSUMED/QueryLevelNorm/Fold1/trainingset.txt\n",
+        "OHSUMED/QueryLevelNorm/Fold1/testset.txt\n",
+        f"{tmp_path}/files (`manual_dir`, --manual_dir)",
+        "letor-3-0",
+    ):
+        assert part in str(error.value)
+    for name, archive in (
+        ("yahoo_ltrc/set1", "ltrc_yahoo.tar.bz2"),
+        ("istella/x", "istella-X.tar.gz"),
+    ):
+        with pytest.raises(FileNotFoundError, match=f"\n  {archive}\n"):
+            load(name)
+
+
+def test_what_is_not_whole_is_told(load, tmp_path):
+    layouts.write_fold(tmp_path / "files" / "MQ2008" / "Fold1", 46)
+    load("letor4/mq2008_fold1")
+    found = datasets.builder("letor4/mq2008_fold1", tmp_path / "data")
+    (found.data_path / "dataset_info.json").unlink()
+    with pytest.raises(ValueError, match="is not a whole data set. Remove it"):
+        load("letor4/mq2008_fold1")
+
+
+def test_a_bad_line_is_named_and_once_mended_all_is_well(load, tmp_path):
+    fold = tmp_path / "files" / "MQ2008" / "Fold3"
+    layouts.write_fold(fold, 46)
+    good = (fold / "vali.txt").read_text()
+    (fold / "vali.txt").write_text(good + "1 qid:x 47:1\n")
+    with pytest.raises(data.DataFormatError, match="vali.txt:2: feature index 47"):
+        load("letor4/mq2008_fold3")
+    (fold / "vali.txt").write_text(good)
+    assert load("letor4/mq2008_fold3", "valid").num_lists == 1
+
+
+def test_errors_of_tfds_are_of_the_value(load, tmp_path):
+    archive = tmp_path / "files" / "istella-X.tar.gz"
+    bad = {f"{split}.txt": "1 qid:1 1:x\n" for split in layouts.SPLITS}
+    layouts.write_archive(archive, bad)
+    with pytest.raises(ValueError, match="istella/x: (.|\n)*parse line 1"):
+        load("istella/x")
+    archive.write_bytes(archive.read_bytes()[:40])
+    with pytest.raises(ValueError, match="istella/x: (.|\n)*istella-X.tar.gz"):
+        load("istella/x")
+    good = {name: text.replace("x", "7") for name, text in bad.items()}
+    layouts.write_archive(archive, good)
+    assert load("istella/x").features[0, 0] == 7
+
+
+@pytest.mark.parametrize("module", [None, types.ModuleType("tensorflow_datasets")])
+def test_a_missing_or_broken_tfds_is_told(monkeypatch, module):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
+    for use in (datasets.names, lambda: datasets.builder("ohsumed/fold1")):
+        with pytest.raises(ImportError, match="tensorflow-metadata==1.17.3"):
+            use()
+
+
+def test_tfds_is_imported_only_when_it_is_needed():
+    code = "import sys, tfr_ext.datasets; print('tensorflow_datasets' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

@@ -1,0 +1,130 @@
+"""`--dataset=NAME` of a data set of TensorFlow Datasets."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+
+from pipelines import inputs, tfds_source
+from tests.conftest import run_command
+from tests.datasets import layouts
+from tests.datasets.test_loading import assert_same
+from tfr_ext import data
+
+SMALL = ("--hidden_sizes=4", "--num_epochs=1", "--batch_size=4", "--verbose=silent")
+
+
+@pytest.fixture
+def flags(tmp_path):
+    """Flags from which lists are read."""
+    return types.SimpleNamespace(
+        dataset="letor4/mq2008_fold1",
+        data_dir=tmp_path / "data",
+        manual_dir=tmp_path / "files",
+        train_path=[],
+        valid_path=[],
+        test_path=[],
+        num_features=None,
+        missing_value=0.0,
+    )
+
+
+def test_the_same_lists_as_from_text(flags):
+    fold = flags.manual_dir / "MQ2008" / "Fold1"
+    layouts.write_fold(fold, 46)
+    by_name = inputs.source(flags)
+    flags.dataset = "text"
+    flags.train_path = [fold / "train.txt"]
+    flags.valid_path = [fold / "vali.txt"]
+    flags.test_path = [fold / "test.txt"]
+    text = inputs.source(flags)
+    assert list(by_name.splits) == list(text.splits) == list(inputs.SPLITS)
+    for split in inputs.SPLITS:
+        assert_same(by_name.read(split, 46), text.read(split, 46))
+
+
+def test_a_data_set_without_validation_split(flags):
+    flags.dataset = "istella/main"
+    layouts.write_archive(
+        flags.manual_dir / "istella-letor.tar.gz",
+        {
+            f"full/{split}.txt": layouts.letor_text(split, 220, comments=False)
+            for split in ("train", "test")
+        },
+    )
+    # So that queries of 'train' are held out for it.
+    assert list(inputs.source(flags).splits) == ["train", "test"]
+
+
+def test_distributions_reach_the_batches(flags):
+    layouts.write_covid(flags.manual_dir)
+    flags.dataset = "covid_mlia/fold2"
+    train = inputs.source(flags).read("train", None)
+    _, labels = next(iter(data.BatchedLists(train, 1, num_grades=3).dataset()))
+    np.testing.assert_array_equal(labels[0], train.label_distributions[:2])
+    assert 0 < float(np.max(labels)) < 1  # Neither is one-hot.
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"dataset": "txet"}, ["--dataset=txet", "did you mean 'text'?"]),
+        ({"dataset": "synthtic"}, ["did you mean 'synthetic'?"]),
+        (
+            {"dataset": "letr4/mq2008_fold1"},
+            ["did you mean 'letor4/mq2008_fold1'", "elwc, synthetic, text"],
+        ),
+        ({"dataset": "mslr_web"}, ["mslr_web/10k_fold1..5"]),
+        ({"train_path": ["x.txt"]}, ["--train_path", "--dataset=text"]),
+        ({"num_features": 45}, ["45 features", "letor4/mq2008_fold1 has 46"]),
+        ({"missing_value": -1.0}, ["--missing_value=-1", "missing values are 0"]),
+    ],
+)
+def test_flags_that_do_not_fit(flags, changes, parts):
+    vars(flags).update(changes)
+    with pytest.raises(ValueError) as error:
+        inputs.source(flags)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_a_model_of_another_width(flags):
+    layouts.write_fold(flags.manual_dir / "MQ2008" / "Fold1", 46)
+    source = tfds_source.TfdsSource(flags)
+    with pytest.raises(ValueError, match="45 features are expected(.*) has 46"):
+        source.read("test", 45)
+
+
+def test_training_on_mq2008(tmp_path):
+    layouts.write_fold(tmp_path / "files" / "MQ2008" / "Fold1", 46)
+    done = run_command(
+        "pipelines.train",
+        "--dataset=letor4/mq2008_fold1",
+        f"--manual_dir={tmp_path}/files",
+        f"--data_dir={tmp_path}/data",
+        f"--model_dir={tmp_path}/model",
+        *SMALL,
+    )
+    assert "train: 3 queries, 6 items of 46 features" in done.stdout
+    report = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert report["queries"] == {"valid": 1, "test": 2}
+    assert (tmp_path / "model" / "run.trec").read_text().split()[2].startswith("GX-")
+
+
+def test_training_on_judgement_distributions(real_data, tmp_path):
+    done = run_command(
+        "pipelines.train",
+        "--dataset=covid_mlia/fold1",
+        f"--manual_dir={real_data}",
+        f"--data_dir={tmp_path}/data",
+        f"--model_dir={tmp_path}/model",
+        "--loss=pointwise_kl_multinomial_loss",
+        "--grade_values=0,0.75,1",
+        "--relevance_threshold=0.1",
+        *SMALL,
+    )
+    # Labels that are not grades: only distributions can have been trained on.
+    assert "items of 24 features" in done.stdout and "labels 0 to 1" in done.stdout
+    report = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert 0 < report["test"]["ndcg_10"] < 1

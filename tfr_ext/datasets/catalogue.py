@@ -1,0 +1,124 @@
+"""From the name of a data set to its builder of TensorFlow Datasets (TFDS)."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any
+
+from tfr_ext import checks
+
+# Each is a package beside this file, with its builder in COLLECTION_dataset_builder.
+COLLECTIONS = (
+    "covid_mlia",
+    "istella",
+    "letor4",
+    "mslr_web",
+    "ohsumed",
+    "yahoo_ltrc",
+)
+_INSTALL = (
+    "`pip install tensorflow-datasets==4.9.10`, and with TensorFlow 2.15 also "
+    "`pip install tensorflow-metadata==1.17.3`"
+)
+
+
+def import_tfds() -> Any:
+    """Returns the module `tensorflow_datasets`.
+
+    Raises:
+        ImportError: if it is not installed, or not whole: what it needs is missing or
+            of a version that it does not work with.
+    """
+    try:
+        tfds = importlib.import_module("tensorflow_datasets")
+    except ImportError as error:
+        raise ImportError(
+            f"tensorflow_datasets cannot be imported ({error}). Install it: {_INSTALL}."
+        ) from error
+    # It survives an error of its own import as an empty module.
+    if not hasattr(tfds, "load"):
+        raise ImportError(
+            "tensorflow_datasets was imported without its contents, as happens with a "
+            f"tensorflow-metadata that does not fit. Install both anew: {_INSTALL}."
+        )
+    return tfds
+
+
+def names() -> list[str]:
+    """Returns the names of the data sets that can be prepared from local files.
+
+    Examples:
+        >>> "letor4/mq2008_fold1" in names()
+        True
+    """
+    import_tfds()
+    return [
+        f"{collection}/{config}"
+        for collection in COLLECTIONS
+        for config in _builder_class(collection).builder_configs
+    ]
+
+
+def builder(name: str, data_dir: str | None = None) -> Any:
+    """Returns the builder of a data set, prepared or not.
+
+    Args:
+        name: one of `names()`, or any other data set that TFDS finds by that name and
+            that has `float_features`, `label` and `query_id`.
+        data_dir: where TFDS keeps prepared data; its own default if None.
+
+    Returns:
+        A `tfds.core.DatasetBuilder`.
+
+    Raises:
+        ImportError: if TFDS is missing.
+        ValueError: if there is no such data set, or it is not one for ranking.
+
+    Examples:
+        >>> builder("ohsumed/fold2").info.features["float_features"].shape
+        (None, 45)
+    """
+    tfds = import_tfds()
+    collection, _, config = name.partition("/")
+    if collection in COLLECTIONS:
+        found = _builder_class(collection)
+        if config not in found.builder_configs:
+            raise _unknown(name)
+        return found(config=config, data_dir=data_dir)
+    if not name or ":" in name:  # TFDS would look for a namespace in the network.
+        raise _unknown(name)
+    try:
+        found = tfds.builder(name, data_dir=data_dir, try_gcs=False)
+    except ValueError as error:
+        raise _unknown(name) from error
+    features = found.info.features or {}
+    missing = {"float_features", "label", "query_id"} - set(features)
+    if missing:
+        raise ValueError(
+            f"{name!r} of TensorFlow Datasets is not for ranking: it has no "
+            f"{' and no '.join(sorted(missing))}, but {', '.join(sorted(features))}."
+        )
+    return found
+
+
+def _builder_class(collection: str) -> Any:
+    module = f"{__package__}.{collection}.{collection}_dataset_builder"
+    return importlib.import_module(module).Builder
+
+
+def _unknown(name: str) -> ValueError:
+    collection = name.partition("/")[0]
+    known = names()
+    if collection in COLLECTIONS:
+        known = [one for one in known if one.startswith(f"{collection}/")]
+    return ValueError(
+        f"There is no data set {name!r}{checks.near(name, known)} "
+        f"Known: {_abbreviated(known)}."
+    )
+
+
+def _abbreviated(known: list[str]) -> str:
+    """Joins names, with one `fold1..5` for five folds."""
+    short = [one.replace("fold1", "fold1..5") for one in known]
+    return ", ".join(one for one in short if not re.search("fold[2-5]$", one))

@@ -1,0 +1,1 @@
+"""COVID-19 MLIA with judgement distributions."""

@@ -1,0 +1,1 @@
+"""Istella, by the builder of TFDS."""

@@ -1,0 +1,40 @@
+"""Istella: the builder of TFDS, from archives that the user has downloaded."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any
+
+from tensorflow_datasets.ranking.istella import istella
+
+from tfr_ext.datasets import examples
+
+
+class Builder(istella.Istella, skip_registration=True):  # type: ignore[call-arg]
+    """The same data set, in the same place, as TFDS's `istella`."""
+
+    name = "istella"
+    MANUAL_DOWNLOAD_INSTRUCTIONS = """
+Istella is at http://quickrank.isti.cnr.it/istella-dataset/
+Put the archives into manual_dir as they are, as far as you use them:
+istella-letor.tar.gz for istella/main, istella-s-letor.tar.gz for istella/s and
+istella-X.tar.gz for istella/x.
+"""
+
+    def _split_generators(self, dl_manager: Any) -> dict:
+        return super()._split_generators(_LocalArchives(self, dl_manager))
+
+
+class _LocalArchives:
+    """A download manager that finds what it should download in `manual_dir`."""
+
+    def __init__(self, builder: Builder, dl_manager: Any):
+        self._builder = builder
+        self._dl_manager = dl_manager
+
+    def download_and_extract(self, url: str) -> Any:
+        """Extracts the archive that the address ends in."""
+        (archive,) = examples.find_files(
+            self._builder, self._dl_manager.manual_dir, [[posixpath.basename(url)]]
+        )
+        return self._dl_manager.extract(archive)

@@ -1,0 +1,189 @@
+"""Prepares data sets of TensorFlow Datasets, and reads them into memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext import checks, data
+from tfr_ext.datasets import catalogue, quiet
+
+# Our names of the splits, and what data sets call them.
+_SPLIT_NAMES = {
+    "train": ("train",),
+    "valid": ("vali", "validation", "valid"),
+    "test": ("test",),
+}
+# Lists decoded together: enough to keep TensorFlow's calls few.
+_QUERIES_PER_PIECE = 64
+
+
+def prepare(
+    name: str, data_dir: str | None = None, manual_dir: str | None = None
+) -> Any:
+    """Prepares a data set, unless it is prepared already.
+
+    Args:
+        name: see `builder`.
+        data_dir: where TFDS keeps prepared data; its own default if None.
+        manual_dir: directory of the downloaded files; not needed once it is prepared.
+
+    Returns:
+        The `tfds.core.DatasetBuilder`, with data.
+
+    Raises:
+        FileNotFoundError: if files are missing; the message says which, and where to
+            get them.
+        ValueError: if the name is not known, `manual_dir` is needed and not given, or
+            a file has errors.
+    """
+    found = catalogue.builder(name, data_dir)
+    if found.data_path.exists():
+        if found.is_prepared():
+            return found
+        raise ValueError(
+            f"{found.data_path} is not a whole data set. Remove it, so that {name!r} "
+            "is prepared anew."
+        )
+    if found.name not in catalogue.COLLECTIONS:
+        raise ValueError(
+            f"{name!r} is not prepared in {found.data_dir_root}, and tfr_ext downloads "
+            "nothing. Prepare it with TensorFlow Datasets: "
+            f"tensorflow_datasets.load({name!r}, data_dir=...)."
+        )
+    instructions = found.MANUAL_DOWNLOAD_INSTRUCTIONS.strip()
+    if manual_dir is None:
+        raise ValueError(
+            f"{name!r} is not prepared in {found.data_dir_root}: name the directory of "
+            f"its downloaded files, by `manual_dir` or --manual_dir.\n{instructions}"
+        )
+    manual_dir = os.path.expanduser(manual_dir)
+    if not tf.io.gfile.isdir(manual_dir) or not tf.io.gfile.listdir(manual_dir):
+        raise FileNotFoundError(
+            f"manual_dir={manual_dir} is no directory, or empty. Expected that of the "
+            f"downloaded files of {name!r}.\n{instructions}"
+        )
+    tfds = catalogue.import_tfds()
+    config = tfds.download.DownloadConfig(
+        manual_dir=manual_dir,
+        try_download_gcs=False,
+        # Archives are unpacked anew: they may be others than those of the last time.
+        download_mode=tfds.download.GenerateMode.FORCE_REDOWNLOAD,
+        compute_stats=tfds.download.ComputeStatsMode.SKIP,
+    )
+    with contextlib.redirect_stdout(None):  # It prints that it downloads something.
+        try:
+            found.download_and_prepare(download_config=config)
+        except Exception as error:
+            # Such as of a damaged archive: TFDS derives it from Exception alone.
+            if type(error).__module__.partition(".")[0] == tfds.__name__:
+                raise ValueError(f"{name}: {error}") from error
+            raise
+    return found
+
+
+def splits(builder: Any) -> dict[str, str]:
+    """Returns which splits a prepared data set has.
+
+    Args:
+        builder: as `prepare` returns it.
+
+    Returns:
+        Those of 'train', 'valid' and 'test' that there are, and what the data set
+        calls them.
+    """
+    return {
+        split: theirs
+        for split, candidates in _SPLIT_NAMES.items()
+        for theirs in candidates
+        if theirs in builder.info.splits
+    }
+
+
+def read(builder: Any, split: str) -> data.RankingLists:
+    """Reads a split of a prepared data set into memory.
+
+    Args:
+        builder: as `prepare` returns it.
+        split: 'train', 'valid' or 'test'.
+
+    Raises:
+        ValueError: if there is no such split, or no list in it.
+    """
+    known = splits(builder)
+    if split not in known:
+        raise ValueError(
+            f"{builder.info.full_name} has no split {split!r}"
+            f"{checks.near(split, list(known))} It has: {', '.join(known)}."
+        )
+    if not builder.info.splits[known[split]].num_examples:
+        raise ValueError(f"{builder.info.full_name} has no lists in {split!r}.")
+    # What TFDS has to say on its own use of its own interface.
+    with quiet.without("`FeatureConnector.dtype` is deprecated"):
+        dataset = builder.as_dataset(split=known[split])
+    dataset = dataset.ragged_batch(_QUERIES_PER_PIECE).prefetch(tf.data.AUTOTUNE)
+    return data.concatenate(_piece(batch) for batch in dataset)
+
+
+def load(
+    name: str,
+    split: str,
+    data_dir: str | None = None,
+    manual_dir: str | None = None,
+) -> data.RankingLists:
+    """Reads a split of a data set into memory, and prepares it at its first use.
+
+    Args:
+        name: see `builder`.
+        split: 'train', 'valid' or 'test'.
+        data_dir: where TFDS keeps prepared data; its own default if None.
+        manual_dir: directory of the downloaded files; not needed once it is prepared.
+
+    Raises:
+        FileNotFoundError: see `prepare`.
+        ValueError: see `prepare` and `read`.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> files, data_dir = pathlib.Path(tempfile.mkdtemp()), tempfile.mkdtemp()
+        >>> fold = files / "MQ2008" / "Fold1"
+        >>> fold.mkdir(parents=True)
+        >>> for name in ("train.txt", "vali.txt", "test.txt"):
+        ...     _ = (fold / name).write_text("1 qid:7 1:0.5 46:2 #docid = d")
+        >>> lists = load("letor4/mq2008_fold1", "train", data_dir, str(files))
+        >>> lists.features.shape, lists.query_ids, lists.doc_ids
+        ((1, 46), ['7'], ['d'])
+    """
+    return read(prepare(name, data_dir, manual_dir), split)
+
+
+def _piece(batch: dict[str, tf.RaggedTensor]) -> data.RankingLists:
+    """Returns some decoded examples as lists, whatever number types they have."""
+    features = batch["float_features"]
+    distributions = batch.get("label_distribution")
+    doc_ids = batch.get("doc_id")
+    return data.RankingLists(
+        features=_values(features).astype(np.float32, copy=False),
+        labels=_values(batch["label"]).astype(np.float32, copy=False),
+        row_splits=features.row_splits.numpy(),
+        query_ids=[query.decode() for query in batch["query_id"].numpy()],
+        doc_ids=None if doc_ids is None else list(_texts(_values(doc_ids))),
+        label_distributions=None if distributions is None else _values(distributions),
+    )
+
+
+def _values(ragged: tf.RaggedTensor) -> np.ndarray:
+    """Returns the items of all lists."""
+    return ragged.flat_values.numpy()
+
+
+def _texts(identifiers: np.ndarray) -> Iterator[str]:
+    """Yields identifiers as text: TFDS's own builders count the lines of a file."""
+    if identifiers.dtype == object:
+        return (one.decode() for one in identifiers.tolist())
+    return map(str, identifiers.tolist())

@@ -1,0 +1,1 @@
+"""OHSUMED of LETOR 3.0."""

@@ -1,0 +1,1 @@
+"""Yahoo! Learning to Rank Challenge, by the builder of TFDS."""
