@@ -73,7 +73,7 @@ class Labels:
         Raises:
             ValueError: if a label is above `--max_label`.
         """
-        found = max(float(lists.labels.max(initial=0)) for lists in all_lists)
+        found = _highest(all_lists)
         if max_label is not None:
             if found > np.float32(max_label):
                 raise ValueError(
@@ -147,12 +147,16 @@ def check_max_label(
         ValueError: if one is.
     """
     given = loss_params.get("max_label")
-    found = max(float(lists.labels.max(initial=0)) for lists in all_lists)
+    found = _highest(all_lists)
     if given is not None and found > np.float32(given):
         raise ValueError(
             f"--loss_param=max_label={given:g}, but there is a label {found:g}, which "
             f"{loss} would not tell from {given:g}. Left out, it is the highest label."
         )
+
+
+def _highest(all_lists: Sequence[data.RankingLists]) -> float:
+    return max(float(lists.labels.max(initial=0)) for lists in all_lists)
 
 
 def warnings(

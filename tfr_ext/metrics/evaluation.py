@@ -118,14 +118,6 @@ class Convention:
         return keras_metrics.RankingMetric(**arguments)
 
 
-def with_max_label(
-    convention: Convention, all_lists: Sequence[RankingLists]
-) -> Convention:
-    """Returns the convention with the highest label found in some lists, at least 1."""
-    largest = max(float(lists.labels.max(initial=0)) for lists in all_lists)
-    return dataclasses.replace(convention, max_label=largest or 1.0)
-
-
 def higher_is_better(name: str) -> bool:
     """Tells whether a metric named such as 'arp_10' is better when higher."""
     return not objectives.is_cost(Convention().metric_arguments(name)["metric"])
