@@ -59,7 +59,9 @@ class Labels:
     @property
     def values(self) -> list[float] | None:
         """The label that each grade of a label distribution stands for, if told."""
-        return None if self.weights is None else grades.rescaled(self.weights)
+        if self.weights is None or self.threshold is not None:
+            return None
+        return grades.rescaled(self.weights)
 
     def highest(
         self, max_label: float | None, all_lists: Sequence[data.RankingLists]

@@ -72,6 +72,8 @@ def test_expected_labels_come_before_the_threshold():
     lists = wanted(with_shares([[0, 1, 0], [0.1, 0.9, 0], [0, 0, 1]]))
     assert lists.labels.tolist() == [1, 0, 1]
     assert wanted.highest(None, [lists]) == 1
+    # No label distributions are left whose grades could stand for labels.
+    assert wanted.values is None is lists.label_distributions
     assert "rescaled to 0 to 1; then 1 from 0.75 up" in wanted.describe()
 
 

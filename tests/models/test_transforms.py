@@ -14,7 +14,7 @@ LENGTHS = [4, 1, 7, 2, 5]
 def raw_lists(seed=0):
     """Features of very different scales; the last is constant, the fourth by query."""
     lists = make_lists(LENGTHS * 3, num_features=5, seed=seed)
-    lists.features[:, 1] = np.exp(4 * lists.features[:, 1]) - 3
+    lists.features[:, 1] = np.exp(2 * lists.features[:, 1]) - 3
     lists.features[:, 2] = 1e3 + 10 * lists.features[:, 2]
     lists.features[:, 3] = np.repeat(np.arange(lists.num_lists), lists.lengths)
     lists.features[:, 4] = 0.1

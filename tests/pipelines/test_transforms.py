@@ -172,19 +172,33 @@ SCRIPT = textwrap.dedent(
     import json, sys
     from absl import flags
     import tfr_ext
-    from pipelines import train
+    from pipelines import inputs, train
+    from tests.conftest import make_lists
+    from tests.data.test_label_distributions import with_distributions
+
+    class Judged:
+        # A source of lists with label distributions, all in 'train'.
+        splits = ("train",)
+
+        def read(self, split, num_features):
+            lists = make_lists([6, 9] * 8, labels=[0] * 120)
+            return with_distributions(lists)
 
     train.define_flags()
-    own = ("binarize_labels", "feature_transforms", "first_stage_feature",
-           "label_weights", "list_size", "loss", "loss_param", "max_label")
+    given_source = inputs.source
+    inputs.source = lambda f: Judged() if f.dataset == "judged" else given_source(f)
+    own = ("binarize_labels", "dataset", "feature_transforms", "first_stage_feature",
+           "grade_values", "label_weights", "list_size", "loss", "loss_param",
+           "max_label")
     defaults = {name: flags.FLAGS[name].default for name in own}
     told = []
     for given in json.loads(sys.argv[1]):
         for name, value in defaults.items():
             flags.FLAGS[name].value = value
         flags.FLAGS.unparse_flags()
-        flags.FLAGS(["train", f"--model_dir={sys.argv[2]}", "--metrics=ndcg_10",
-                     "--synthetic_num_queries=9", "--synthetic_list_size=7", *given])
+        flags.FLAGS(["train", f"--model_dir={sys.argv[2]}/{len(told)}",
+                     "--metrics=ndcg_10,map", "--synthetic_num_queries=9",
+                     "--synthetic_list_size=7", "--num_epochs=1", *given])
         try:
             train.train()
             told.append("")
@@ -206,21 +220,59 @@ WRONG = [
      ["--loss_param=max_label=2, but there is a label 4"]),
     (["--loss=smoothi_loss", "--loss_param=metric=err", "--loss_param=max_label=2"],
      ["--loss_param=max_label=2, but there is a label 4"]),
+    (["--dataset=judged", "--label_weights=0,1"],
+     ["--label_weights=0,1: ", "as many as the grades, 3"]),
     (["--first_stage_feature=3"], ["--list_size"]),
     (["--first_stage_feature=26", "--list_size=3"],
      ["--first_stage_feature=26: ", "from 1 to 25"]),
 ]  # fmt: skip
 
 
-def test_wrong_flags_are_told_before_training(tmp_path):
+JUDGED = ["--dataset=judged", "--label_weights=-1,0.5,1", "--hidden_sizes=4"]
+RIGHT = [
+    [*JUDGED, "--loss=listwise_kl_gaussian_loss"],
+    [*JUDGED, "--loss=pointwise_kl_multinomial_loss", "--grade_values=0,0.75,1"],
+    [*JUDGED, "--loss=pointwise_kl_multinomial_loss", "--binarize_labels=0.6"],
+]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("runs")
+    given = [*(flags for flags, _ in WRONG), *RIGHT]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps([f for f, _ in WRONG]), tmp_path],
+        [sys.executable, "-c", SCRIPT, json.dumps(given), directory],
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    for (given, parts), told in zip(WRONG, json.loads(done.stdout.splitlines()[-1])):
+    return directory, json.loads(done.stdout.splitlines()[-1]), done.stdout
+
+
+def test_wrong_flags_are_told_before_training(runs):
+    directory, told, _ = runs
+    for number, (given, parts) in enumerate(WRONG):
         for part in parts:
-            assert part in told, (given, told)
-    assert not list(tmp_path.iterdir())
+            assert part in told[number], (given, told[number])
+        assert not (directory / str(number)).exists()
+
+
+def test_judgement_distributions_become_labels(runs):
+    directory, told, printed = runs
+    assert told[len(WRONG) :] == ["", "", ""]
+    assert "weights -1, 0.5, 1 rescaled to 0 to 1." in printed
+    assert "--loss_param=max_label=1, as it is not given." in printed
+    assert "No training label reaches --relevance_threshold=1" in printed
+    reports = [
+        json.loads((directory / str(number) / "metrics.json").read_text())
+        for number in range(len(WRONG), len(told))
+    ]
+    assert [r["convention"]["max_label"] for r in reports] == [1, 1, 1]
+    assert reports[2]["labels"].endswith("; then 1 from 0.6 up, else 0")
+    # Of expected labels none is relevant to MAP, of binary ones some are.
+    assert [r["test"]["map"] > 0 for r in reports] == [False, False, True]
+    for number, report in enumerate(reports, len(WRONG)):
+        state = directory / str(number) / "checkpoints" / "state.json"
+        monitored = json.loads(state.read_text())["history"]["val_ndcg_10"]
+        np.testing.assert_allclose(monitored, report["valid"]["ndcg_10"], rtol=1e-5)
