@@ -138,6 +138,27 @@ def test_rounding_is_not_taken_for_a_feature():
     assert layer.get_config()["std"] == [0]
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_rounding_is_not_taken_for_a_spread(jit):
+    """TensorFlow rounds log1p of equal numbers by where they are; that is no range."""
+    values = np.exp(np.random.default_rng(0).normal(size=[40, 1, 25])) + 0.1
+    features = tf.constant(np.broadcast_to(values, [40, 9, 25]), tf.float32)
+    mask = tf.ones([40, 9], tf.bool)
+    layers = models.feature_transforms(["log1p", "query_minmax"], raw_lists()).layers
+
+    @tf.function(jit_compile=jit)
+    def both(x):
+        for layer in layers:
+            x = layer((x, mask))
+        return x
+
+    assert not both(features).numpy().any()
+    # The difference of two steps up, at 4, is a range.
+    x = tf.constant([[[4.0], [np.float32(4 + 2e-6)], [4.0]]])
+    out = models.QueryMinMax()((x, tf.ones([1, 3], tf.bool))).numpy().ravel()
+    np.testing.assert_array_equal(out, [0, 1, 0])
+
+
 def test_pieces_that_cannot_be_read_twice_are_told():
     lists = raw_lists()
     forms = ["standard", "clip:0:", "standard"]

@@ -26,6 +26,8 @@ FORMS = (
 
 # Bounds that float32 has.
 _LARGEST = 3e38
+# Relative difference of two float32 numbers that may come of rounding.
+_ROUNDING = 2 * float(np.finfo(np.float32).eps)
 # Items, padding included, that statistics are computed of at a time.
 _MAX_ITEMS = 1 << 14
 
@@ -92,7 +94,7 @@ class Log1p(FeatureTransform):
 class QueryMinMax(FeatureTransform):
     """`(x - min) / (max - min)` over the real items of a list, feature by feature.
 
-    Where all items of the list have one value, it is 0.
+    Where all items of the list have one value, to rounding, it is 0.
 
     Examples:
         >>> features = tf.constant([[[2., 7.], [4., 7.], [3., 7.], [9., 9.]]])
@@ -108,9 +110,11 @@ class QueryMinMax(FeatureTransform):
         largest = half.dtype.max
         low = tf.reduce_min(tf.where(real, half, largest), axis=1, keepdims=True)
         high = tf.reduce_max(tf.where(real, half, -largest), axis=1, keepdims=True)
-        # In a row of nothing but padding `low` is above `high`.
-        high = tf.maximum(low, high)
-        return tf.math.divide_no_nan(half - low, high - low)
+        # What differs by rounding only, as log1p of equal numbers may, is one value. In
+        # a row of nothing but padding `low` is above `high`.
+        spread = high - low
+        one_value = spread <= _ROUNDING * tf.maximum(tf.abs(low), tf.abs(high))
+        return tf.math.divide_no_nan(half - low, tf.where(one_value, 0.0, spread))
 
 
 @tf.keras.utils.register_keras_serializable(package="tfr_ext")
@@ -376,5 +380,5 @@ def _moments(
             "again.)"
         )
     # What differs by rounding only is constant: scaled up, it would be noise.
-    rounding = 2 * np.finfo(np.float32).eps * np.maximum(np.abs(low), np.abs(high))
+    rounding = _ROUNDING * np.maximum(np.abs(low), np.abs(high))
     return mean, np.where(high - low > rounding, np.sqrt(squares / count), 0.0)
