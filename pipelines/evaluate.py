@@ -9,11 +9,12 @@ Prints the mean of each metric; with --output_dir also writes `metrics.json` and
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 from absl import flags
 
-from pipelines import command, inputs, outputs
+from pipelines import command, inputs, labels, outputs
 from pipelines import flags as shared_flags
 from tfr_ext import checkpoints, export, metrics
 
@@ -49,8 +50,10 @@ def evaluate() -> None:
     scorer = None if FLAGS.export is None else export.load_scorer(FLAGS.export)
     lists = inputs.load_test(FLAGS, None if scorer is None else scorer.num_features)
     print(inputs.describe("test", lists))
-    if FLAGS.max_label is None:
-        convention = metrics.with_max_label(convention, [lists])
+    wanted = labels.from_flags(FLAGS)
+    convention = dataclasses.replace(
+        convention, max_label=wanted.highest(FLAGS.max_label, [lists])
+    )
     if scorer is not None:
         scores = scorer.scores(lists, FLAGS.batch_size)
     else:
@@ -68,6 +71,7 @@ def evaluate() -> None:
                 {
                     **results,
                     "convention": convention.as_dict(),
+                    "labels": wanted.describe(),
                     "queries": {"test": lists.num_lists},
                 }
             ),

@@ -69,9 +69,28 @@ def define_data_flags() -> None:
     flags.DEFINE_integer(
         "list_size",
         None,
-        "Most items of a list in training; longer lists are cut to a random choice of "
-        "their items by --seed. Lists are never cut in validation and test.",
+        "Most items of a list in training; longer lists are cut to the best of "
+        "--first_stage_feature, or else to a random choice of their items by --seed. "
+        "Lists are never cut in validation and test.",
         lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "first_stage_feature",
+        None,
+        "Number of a feature, from 1 up as in LETOR text, by which --list_size keeps "
+        "the items with the highest values.",
+        lower_bound=1,
+    )
+    flags.DEFINE_list(
+        "label_weights",
+        [],
+        "Weight of each grade, rising, such as -1,0.5,1: each label becomes the "
+        "expected weight of its label distribution, rescaled to 0 to 1.",
+    )
+    flags.DEFINE_float(
+        "binarize_labels",
+        None,
+        "Least label that becomes 1; the others become 0. After --label_weights.",
     )
     flags.DEFINE_integer(
         "synthetic_num_queries", 1000, "Synthetic queries, all splits.", lower_bound=3
@@ -132,7 +151,8 @@ def define_metric_flags() -> None:
     flags.DEFINE_float(
         "max_label",
         None,
-        "Highest grade of the collection, for ERR. Found from the data if left out.",
+        "Highest grade of the collection, for ERR and for losses that have max_label. "
+        "Found from the data if left out.",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pipelines import labels
 from tfr_ext import data
 
 SPLITS = ("train", "valid", "test")
@@ -55,18 +56,14 @@ def load(flags: Any) -> Splits:
         ValueError: if flags do not fit each other, or the data has errors.
         FileNotFoundError: if there is no such file.
     """
+    if flags.first_stage_feature is not None and flags.list_size is None:
+        raise ValueError("--first_stage_feature has no meaning without --list_size.")
     splits = Splits(**_read(flags, SPLITS, flags.num_features))
+    _describe_labels(flags)
     for name in SPLITS:
         print(describe(name, getattr(splits, name)))
     if flags.list_size is not None:
-        train, cut = data.truncate(splits.train, flags.list_size, flags.seed)
-        if cut:
-            print(
-                f"--list_size={flags.list_size} cut {cut:,} of {train.num_lists:,} "
-                f"training lists; {splits.train.num_items - train.num_items:,} of "
-                f"{splits.train.num_items:,} items are left out."
-            )
-        splits = dataclasses.replace(splits, train=train)
+        splits = dataclasses.replace(splits, train=_cut(flags, splits.train))
     return splits
 
 
@@ -91,6 +88,7 @@ def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
             f"The model takes {num_features} features, and the lists of "
             f"--dataset={flags.dataset} have {lists.num_features}."
         )
+    _describe_labels(flags)
     return lists
 
 
@@ -98,14 +96,14 @@ def describe(name: str, lists: data.RankingLists) -> str:
     """Returns a line about some lists."""
     grades, counts = np.unique(lists.labels, return_counts=True)
     if len(grades) <= 10:
-        labels = " ".join(f"{g:g}:{c:,}" for g, c in zip(grades, counts))
+        shown = " ".join(f"{g:g}:{c:,}" for g, c in zip(grades, counts))
     else:
-        labels = f"{grades[0]:g} to {grades[-1]:g}"
+        shown = f"{grades[0]:g} to {grades[-1]:g}"
     empty = np.add.reduceat(lists.labels > 0, lists.row_splits[:-1]) == 0
     return (
         f"{name}: {lists.num_lists:,} queries, {lists.num_items:,} items of "
         f"{lists.num_features} features, list size {lists.lengths.min()} to "
-        f"{lists.lengths.max()}, labels {labels}, "
+        f"{lists.lengths.max()}, labels {shown}, "
         f"{int(empty.sum()):,} queries without a relevant item"
     )
 
@@ -128,7 +126,8 @@ def source(flags: Any) -> Source:
 def _read(
     flags: Any, wanted: Sequence[str], num_features: int | None
 ) -> dict[str, data.RankingLists]:
-    """Reads splits, or holds them out of 'train'."""
+    """Reads splits, or holds them out of 'train'; their labels as the flags want."""
+    with_labels = labels.from_flags(flags)
     origin = source(flags)
     # The same, whatever is wanted.
     held_out = {
@@ -138,13 +137,45 @@ def _read(
     }
     found: dict[str, data.RankingLists] = {}
     if "train" in wanted or any(split in held_out for split in wanted):
-        train = origin.read("train", num_features)
+        train = with_labels(origin.read("train", num_features))
         num_features = train.num_features
         found = _split(train, held_out, flags.seed)
     return {
-        split: found[split] if split in found else origin.read(split, num_features)
+        split: found[split]
+        if split in found
+        else with_labels(origin.read(split, num_features))
         for split in wanted
     }
+
+
+def _describe_labels(flags: Any) -> None:
+    wanted = labels.from_flags(flags)
+    if wanted != labels.AS_GIVEN:
+        print(f"Labels: {wanted.describe()}.")
+
+
+def _cut(flags: Any, train: data.RankingLists) -> data.RankingLists:
+    """Cuts long training lists as the flags say, and says what is left out."""
+    rule = "a random choice of their items"
+    if flags.first_stage_feature is not None:
+        rule = f"the items with the highest feature {flags.first_stage_feature}"
+    try:
+        kept, cut = data.truncate(
+            train, flags.list_size, flags.seed, flags.first_stage_feature
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"--first_stage_feature={flags.first_stage_feature}: {error}"
+        ) from error
+    if cut:
+        relevant, still = (int((lists.labels > 0).sum()) for lists in (train, kept))
+        print(
+            f"--list_size={flags.list_size} cut {cut:,} of {train.num_lists:,} "
+            f"training lists to {rule}; {train.num_items - kept.num_items:,} of "
+            f"{train.num_items:,} items are left out, {relevant - still:,} of "
+            f"{relevant:,} relevant ones among them."
+        )
+    return kept
 
 
 def reject_paths(flags: Any) -> None:

@@ -5,6 +5,7 @@ python -m pipelines.train --flagfile=configs/quickstart.cfg
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Any
 
@@ -13,7 +14,7 @@ import tensorflow_ranking as tfr
 from absl import flags
 
 import tfr_ext
-from pipelines import command, heads, inputs, outputs, training_flags
+from pipelines import command, heads, inputs, labels, outputs, training_flags
 from pipelines import flags as shared_flags
 from tfr_ext import checkpoints, data, export, metrics, models, pipeline, schedules
 
@@ -40,30 +41,37 @@ def train() -> None:
     convention = shared_flags.convention()
     for name in [*names, FLAGS.monitor]:
         convention.objective(name)
+    check_feature_transforms()
+    wanted = labels.from_flags(FLAGS)
     if is_finished():
         return
     splits = inputs.load(FLAGS)
-    if FLAGS.max_label is None:
-        everything = [splits.train, splits.valid, splits.test]
-        convention = metrics.with_max_label(convention, everything)
+    everything = [splits.train, splits.valid, splits.test]
+    highest = wanted.highest(FLAGS.max_label, everything)
+    convention = dataclasses.replace(convention, max_label=highest)
     head = head.with_values(splits.train, FLAGS.max_label)
-    try:
-        datasets = pipeline.ListsDatasetBuilder(
-            splits.train,
-            splits.valid,
-            FLAGS.batch_size,
-            FLAGS.seed,
-            label_sampling(convention.max_label),
-            num_grades=head.num_grades if head.trained_values else None,
-            max_padding=FLAGS.max_padding or None,
-        )
-    except ValueError as error:
-        if FLAGS.label_sampling == "none":
-            raise
-        raise ValueError(
-            f"--label_sampling={FLAGS.label_sampling} "
-            f"--max_label={convention.max_label:g}: {error}"
-        ) from error
+    loss_params = head.loss_params(FLAGS.loss, loss_params)
+    labels.check_max_label(FLAGS.loss, loss_params, everything)
+    if labels.needs_max_label(FLAGS.loss, loss_params):
+        loss_params = {**loss_params, "max_label": highest}
+        print(f"--loss_param=max_label={highest:g}, as it is not given.")
+    for line in labels.warnings(
+        splits.train,
+        [*names, FLAGS.monitor],
+        convention,
+        tfr_ext.losses.get(FLAGS.loss, **loss_params),
+        training_flags.lambda_threshold(loss_params),
+    ):
+        print(f"Warning: {line}")
+    datasets = pipeline.ListsDatasetBuilder(
+        splits.train,
+        splits.valid,
+        FLAGS.batch_size,
+        FLAGS.seed,
+        label_sampling(highest),
+        num_grades=head.num_grades if head.trained_values else None,
+        max_padding=FLAGS.max_padding or None,
+    )
     print(
         f"{datasets.train.num_batches:,} batches of up to {FLAGS.batch_size} lists; "
         f"padded / real items {datasets.train.padding_waste():.2f}"
@@ -77,8 +85,13 @@ def train() -> None:
         compact=not FLAGS.jit_compile,
         num_grades=head.num_grades,
     )
+    transforms = None
+    if FLAGS.feature_transforms:
+        transforms = models.feature_transforms(FLAGS.feature_transforms, splits.train)
     ranking = pipeline.RankingPipeline(
-        models.model_builder(splits.train.num_features, head.scorer(network)),
+        models.model_builder(
+            splits.train.num_features, head.scorer(network), transforms
+        ),
         datasets,
         pipeline.RankingHparams(
             model_dir=FLAGS.model_dir,
@@ -88,7 +101,7 @@ def train() -> None:
             learning_rate=FLAGS.learning_rate,
             learning_rate_schedule=FLAGS.learning_rate_schedule,
             loss=FLAGS.loss,
-            loss_params=head.loss_params(FLAGS.loss, loss_params),
+            loss_params=loss_params,
             loss_schedules=loss_schedules,
             optimizer=FLAGS.optimizer,
             early_stopping_patience=FLAGS.early_stopping_patience,
@@ -96,6 +109,7 @@ def train() -> None:
             convention=convention,
             jit_compile=FLAGS.jit_compile,
             grade_values=head.trained_values,
+            label_values=wanted.values,
             loss_diagnostics=FLAGS.loss_diagnostics,
         ),
         strategy,
@@ -112,7 +126,7 @@ def train() -> None:
         {"silent": 0, "bar": 1, "line": 2}[FLAGS.verbose]
     )
     if ranking.is_writer:
-        report(trained, splits, names, convention)
+        report(trained, splits, names, convention, wanted)
     ranking.wait_for_all()
 
 
@@ -126,6 +140,8 @@ def check_loss(
     """
     try:
         params = head.loss_params(FLAGS.loss, loss_params)
+        if labels.needs_max_label(FLAGS.loss, params):
+            params = {**params, "max_label": 1.0}  # The data will tell.
         params = schedules.loss_parameters(
             FLAGS.loss, params, loss_schedules, 1, FLAGS.num_epochs
         )
@@ -150,9 +166,22 @@ def check_loss(
         raise ValueError(f"{' '.join(given)}: {error}{hints}") from error
 
 
-def label_sampling(max_label: float | None) -> data.LabelTransform | None:
+def check_feature_transforms() -> None:
+    """Checks --feature_transforms, before any data is read.
+
+    Raises:
+        ValueError: if one is unknown or wrong.
+    """
+    try:
+        models.check_feature_transforms(FLAGS.feature_transforms)
+    except ValueError as error:
+        given = ",".join(FLAGS.feature_transforms)
+        raise ValueError(f"--feature_transforms={given}: {error}") from error
+
+
+def label_sampling(max_label: float) -> data.LabelTransform | None:
     """Returns what draws the training labels, if the flags want it."""
-    if FLAGS.label_sampling == "none" or max_label is None:
+    if FLAGS.label_sampling == "none":
         return None
     return data.BinomialLabels(
         num_trials=FLAGS.num_label_trials,
@@ -211,6 +240,7 @@ def report(
     splits: inputs.Splits,
     names: list[str],
     convention: metrics.Convention,
+    wanted: labels.Labels,
 ) -> None:
     """Evaluates and exports the model; writes and prints the results."""
     directory = FLAGS.model_dir
@@ -241,6 +271,7 @@ def report(
             {
                 **results,
                 "convention": convention.as_dict(),
+                "labels": wanted.describe(),
                 "queries": {
                     "valid": splits.valid.num_lists,
                     "test": splits.test.num_lists,

@@ -10,6 +10,7 @@ from pipelines import flags as shared_flags
 from pipelines import heads
 from tfr_ext import data, schedules
 from tfr_ext.losses import lambda_weights
+from tfr_ext.models import transforms
 
 FLAGS = flags.FLAGS
 
@@ -47,6 +48,12 @@ def define_training_flags() -> None:
         "Value of each grade, rising, for --head=expected_grade and grades. Evenly "
         "from 0 to 1 for the grades 0 to --max_label, or to the highest label of the "
         "training data, if left out.",
+    )
+    flags.DEFINE_list(
+        "feature_transforms",
+        [],
+        f"What the model does to features before anything else, in order: "
+        f"{transforms.FORMS}.",
     )
     flags.DEFINE_list("hidden_sizes", ["1024"], "Units of each hidden layer.")
     flags.DEFINE_float("dropout", 0.0, "Share of hidden units dropped in training.")
@@ -200,6 +207,17 @@ def loss_parameters() -> dict[str, Any]:
     if FLAGS.lambda_weight == "":  # as a command line drops that of a flag file
         return params
     return {**params, **{name: given for name, given in weight.items() if given}}
+
+
+def lambda_threshold(params: dict[str, Any]) -> float | None:
+    """Returns the least label that is relevant to the lambda weight, if it has one.
+
+    Args:
+        params: what `loss_parameters` returned.
+    """
+    if params.get("lambda_weight") != "precision":
+        return None
+    return params.get("lambda_weight_params", {}).get("relevance_threshold", 1.0)
 
 
 def as_flag_file(comment: str) -> str:

@@ -44,6 +44,20 @@ def even_values(num_grades: int) -> list[float]:
     return [grade / (num_grades - 1) for grade in range(num_grades)]
 
 
+def rescaled(values: Sequence[float]) -> list[float]:
+    """Returns values of grades shifted and rescaled to 0 to 1.
+
+    Args:
+        values: at least two, each above the one before.
+
+    Examples:
+        >>> rescaled([-1, 0.5, 1])
+        [0.0, 0.75, 1.0]
+    """
+    low, high = values[0], values[-1]
+    return [(value - low) / (high - low) for value in values]
+
+
 def expected_value(logits: tf.Tensor, values: Sequence[float]) -> tf.Tensor:
     """Returns the expectation of the grades' values.
 
@@ -70,17 +84,23 @@ def expected_value(logits: tf.Tensor, values: Sequence[float]) -> tf.Tensor:
     )
 
 
-def expected_label(distributions: tf.Tensor, padding_label: float) -> tf.Tensor:
-    """Returns the expected grade, in the scale 0, 1, ..., of label distributions.
+def expected_label(
+    distributions: tf.Tensor,
+    padding_label: float,
+    values: Sequence[float] | None = None,
+) -> tf.Tensor:
+    """Returns the expected grade of label distributions.
 
     Args:
         distributions: probabilities of the grades `[batch, list, grades]`; an item is
             padding if its first entry is negative.
         padding_label: label that padding gets.
+        values: the label that each grade stands for; 0, 1, ... by default.
 
     Returns:
         A tensor `[batch, list]`.
     """
-    grades = tf.range(tf.shape(distributions)[-1])
-    expected = tf.linalg.matvec(distributions, tf.cast(grades, distributions.dtype))
+    if values is None:
+        values = tf.range(tf.shape(distributions)[-1])
+    expected = tf.linalg.matvec(distributions, tf.cast(values, distributions.dtype))
     return tf.where(distributions[..., 0] < 0, padding_label, expected)

@@ -31,6 +31,8 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
         jit_compile: whether XLA compiles the training step.
         grade_values: if given, the model's outputs are logits of grades, and these are
             the grades' values; labels are then distributions over grades.
+        label_values: the label that each of these grades stands for in the monitored
+            metric; 0, 1, ... by default.
         loss_diagnostics: whether the metrics that the loss has of itself are computed.
     """
 
@@ -41,6 +43,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     learning_rate_schedule: str = "constant"
     jit_compile: bool = False
     grade_values: Sequence[float] | None = None
+    label_values: Sequence[float] | None = None
     loss_diagnostics: bool = False
     steps_per_execution: int = 1
 
@@ -224,7 +227,11 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
     def build_metrics(self) -> list[tf.keras.metrics.Metric]:
         """See `AbstractPipeline`."""
         hparams = self._hparams
-        return [hparams.convention.keras_metric(hparams.monitor, hparams.grade_values)]
+        return [
+            hparams.convention.keras_metric(
+                hparams.monitor, hparams.grade_values, hparams.label_values
+            )
+        ]
 
     def build_weighted_metrics(self) -> list[tf.keras.metrics.Metric]:
         """See `AbstractPipeline`."""

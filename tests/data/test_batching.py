@@ -1,4 +1,4 @@
-"""Batches: what is in them, their order, their padding; truncation; selection."""
+"""Batches: what is in them, their order, their padding; selection."""
 
 import numpy as np
 import pytest
@@ -80,22 +80,6 @@ def test_buckets_leave_little_padding():
     bucketed = data.BatchedLists(lists, 32, seed=0).padding_waste()
     mixed = data.BatchedLists(lists, 32, seed=0, bucket_by_length=False)
     assert bucketed < 1.2 < 2 < mixed.padding_waste()
-
-
-def test_truncation_keeps_a_random_choice_in_order_and_counts():
-    lists = make_lists([5, 2, 9], doc_ids=[f"d{i}" for i in range(16)])
-    cut, count = data.truncate(lists, 3, seed=0)
-    assert count == 2 and cut.lengths.tolist() == [3, 2, 3]
-    positions = [int(name[1:]) for name in cut.doc_ids]
-    assert positions == sorted(positions)
-    np.testing.assert_array_equal(cut.labels, lists.labels[positions])
-    np.testing.assert_array_equal(cut.features, lists.features[positions])
-    assert positions[3:5] == [5, 6]
-    chosen = {tuple(data.truncate(lists, 3, seed=s)[0].doc_ids) for s in range(20)}
-    assert len(chosen) > 10
-    assert data.truncate(lists, 9, seed=0) == (lists, 0)
-    with pytest.raises(ValueError, match="list_size"):
-        data.truncate(lists, 0, seed=0)
 
 
 def test_select():

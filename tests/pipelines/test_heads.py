@@ -100,7 +100,7 @@ def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
         (["--head=grade"], ["head", "expected_grade"]),
         (
             ["--label_sampling=run", "--max_label=0.5"],
-            ["--label_sampling=run --max_label=0.5: "],
+            ["--max_label=0.5, but there is a label 4"],
         ),
     ],
     ids=lambda x: " ".join(x),

@@ -22,6 +22,7 @@ FLAGS = (
     "--early_stopping_patience=4",
     "--loss_schedule=alpha:exponential:1.3",
     "--label_sampling=epoch",
+    "--feature_transforms=log1p,standard",
 )
 RESULTS = ("metrics.json", "run.trec", "per_query.tsv", "qrels.trec")
 

@@ -20,6 +20,7 @@ FLAGS = (
     "--synthetic_list_size=9",
     "--hidden_sizes=8",
     "--batch_size=15",
+    "--feature_transforms=log1p,standard,clip:-3:3",
     "--num_epochs=3",
     "--metrics=ndcg_10,map,err_5",
     "--verbose=line",

@@ -8,14 +8,15 @@ from tfr_ext.data.batching import (
     LabelTransform,
     padded_batch,
     score_lists,
-    truncate,
 )
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.label_sampling import BinomialLabels
+from tfr_ext.data.label_transforms import binary_labels, expected_labels
 from tfr_ext.data.letor import DataFormatError, read_letor
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.synthetic import synthetic_lists
+from tfr_ext.data.truncation import truncate
 
 __all__ = [
     "FEATURES",
@@ -26,7 +27,9 @@ __all__ = [
     "DataFormatError",
     "LabelTransform",
     "RankingLists",
+    "binary_labels",
     "concatenate",
+    "expected_labels",
     "padded_batch",
     "read_letor",
     "score_lists",

@@ -27,36 +27,6 @@ _BUCKET_BATCHES = 32
 MAX_PADDING = 1.25
 
 
-def truncate(
-    lists: RankingLists, list_size: int, seed: int
-) -> tuple[RankingLists, int]:
-    """Cuts long lists down to a random choice of their items, in their order.
-
-    Args:
-        lists: the lists.
-        list_size: the most items that a list may have, at least 1.
-        seed: seed of the choice.
-
-    Returns:
-        The lists, and how many of them were cut.
-    """
-    if list_size < 1:
-        raise ValueError(f"`list_size` must be at least 1. Received: {list_size}.")
-    long = np.flatnonzero(lists.lengths > list_size)
-    if not len(long):
-        return lists, 0
-    rng = np.random.default_rng(seed)
-    kept = np.ones(lists.num_items, bool)
-    for q in long:
-        start, end = lists.row_splits[q], lists.row_splits[q + 1]
-        dropped = rng.permutation(end - start)[list_size:]
-        kept[start + dropped] = False
-    cut = lists.with_items(
-        np.flatnonzero(kept), np.minimum(lists.lengths, list_size), lists.query_ids
-    )
-    return cut, len(long)
-
-
 def padded_positions(
     lists: RankingLists, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

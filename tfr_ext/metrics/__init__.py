@@ -7,7 +7,6 @@ from tfr_ext.metrics.evaluation import (
     means,
     parse_names,
     per_query,
-    with_max_label,
 )
 from tfr_ext.metrics.keras_metrics import (
     EMPTY_LIST_RULES,
@@ -37,7 +36,6 @@ __all__ = [
     "parse_names",
     "per_query",
     "read_run",
-    "with_max_label",
     "write_qrels",
     "write_run",
 ]

@@ -92,7 +92,10 @@ class Convention:
         return objectives.get(arguments.pop("metric"), **arguments)
 
     def keras_metric(
-        self, name: str, grade_values: Sequence[float] | None = None
+        self,
+        name: str,
+        grade_values: Sequence[float] | None = None,
+        label_values: Sequence[float] | None = None,
     ) -> keras_metrics.RankingMetric:
         """Returns the Keras metric of that name.
 
@@ -100,6 +103,8 @@ class Convention:
             name: a name such as 'ndcg_10'.
             grade_values: if given, the metric is of distributions over grades of these
                 values.
+            label_values: the label that each of these grades stands for; 0, 1, ... by
+                default.
         """
         arguments = {
             **self.metric_arguments(name),
@@ -107,16 +112,10 @@ class Convention:
             "name": name,
         }
         if grade_values is not None:
-            return keras_metrics.ExpectedGradeMetric(grade_values, **arguments)
+            return keras_metrics.ExpectedGradeMetric(
+                grade_values, label_values, **arguments
+            )
         return keras_metrics.RankingMetric(**arguments)
-
-
-def with_max_label(
-    convention: Convention, all_lists: Sequence[RankingLists]
-) -> Convention:
-    """Returns the convention with the highest label found in some lists, at least 1."""
-    largest = max(float(lists.labels.max(initial=0)) for lists in all_lists)
-    return dataclasses.replace(convention, max_label=largest or 1.0)
 
 
 def higher_is_better(name: str) -> bool:
@@ -165,7 +164,7 @@ def per_query(
         raise ValueError(f"Scores must be finite. Item {item} has {scores[item]}.")
     largest = float(lists.labels.max(initial=0))
     if any(name.startswith("err") for name in metrics) and (
-        convention.max_label is not None and largest > convention.max_label
+        convention.max_label is not None and largest > np.float32(convention.max_label)
     ):
         raise ValueError(
             f"`max_label` is {convention.max_label:g}, but there is a label "

@@ -187,7 +187,8 @@ class ExpectedGradeMetric(RankingMetric):
 
     Labels are distributions `[batch, list, grades]`, negative at padding: their
     expected grade in the scale 0, 1, ... is the label, so that all mass on a grade is
-    that grade. Outputs are logits of the same shape, ranked by their expected grade.
+    that grade (or, with `label_values`, that grade's label). Outputs are logits of the
+    same shape, ranked by their expected grade.
 
     Standalone usage:
 
@@ -196,11 +197,18 @@ class ExpectedGradeMetric(RankingMetric):
     0.5
     """
 
-    def __init__(self, grade_values: Sequence[float], **kwargs: Any):
+    def __init__(
+        self,
+        grade_values: Sequence[float],
+        label_values: Sequence[float] | None = None,
+        **kwargs: Any,
+    ):
         """Initialises the metric.
 
         Args:
             grade_values: the value of each grade, rising.
+            label_values: the label that each grade stands for, rising; 0, 1, ... by
+                default.
             **kwargs: arguments of `RankingMetric`.
 
         Raises:
@@ -208,6 +216,11 @@ class ExpectedGradeMetric(RankingMetric):
         """
         super().__init__(**kwargs)
         self._grade_values = grades.check_values("grade_values", grade_values)
+        self._label_values = (
+            None
+            if label_values is None
+            else grades.check_values("label_values", label_values)
+        )
 
     def update_state(
         self,
@@ -230,14 +243,20 @@ class ExpectedGradeMetric(RankingMetric):
                 f"Received: y_true {distributions.shape}, y_pred {logits.shape}."
             )
         super().update_state(
-            grades.expected_label(distributions, inputs.PADDING_LABEL),
+            grades.expected_label(
+                distributions, inputs.PADDING_LABEL, self._label_values
+            ),
             grades.expected_value(logits, self._grade_values),
             sample_weight,
         )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this metric again."""
-        return {**super().get_config(), "grade_values": self._grade_values}
+        return {
+            **super().get_config(),
+            "grade_values": self._grade_values,
+            "label_values": self._label_values,
+        }
 
 
 def metric_per_list(

@@ -19,19 +19,37 @@ from tfr_ext.models.scorers import (
     feature_spec,
     model_builder,
 )
+from tfr_ext.models.transforms import (
+    Clip,
+    FeatureTransform,
+    FeatureTransforms,
+    Log1p,
+    QueryMinMax,
+    Standard,
+    check_feature_transforms,
+    feature_transforms,
+)
 
 __all__ = [
+    "Clip",
     "CompactItems",
     "CompactScorer",
     "ExpectedGrade",
     "ExpectedGradeScorer",
+    "FeatureTransform",
+    "FeatureTransforms",
     "FlattenItems",
     "ItemBatchNormalization",
+    "Log1p",
     "MLPScorer",
+    "QueryMinMax",
     "RankingModel",
     "ResumableDropout",
     "ScatterScores",
+    "Standard",
+    "check_feature_transforms",
     "feature_spec",
+    "feature_transforms",
     "model_builder",
     "with_expected_grade",
 ]

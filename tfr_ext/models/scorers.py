@@ -175,13 +175,17 @@ class _RankingModelBuilder(tfr.keras.model.ModelBuilder):
 
 
 def model_builder(
-    num_features: int, scorer: tfr.keras.model.Scorer
+    num_features: int,
+    scorer: tfr.keras.model.Scorer,
+    transforms: tfr.keras.model.Preprocessor | None = None,
 ) -> tfr.keras.model.ModelBuilder:
     """Returns a TFR model builder for batches of `tfr_ext.data`.
 
     Args:
         num_features: width of the feature vectors.
         scorer: what scores the items.
+        transforms: what is done to the features before, inside the model: such as
+            `feature_transforms` gives. Nothing by default.
 
     Returns:
         A builder of models that take `{'float_features': [batch, list, features],
@@ -196,7 +200,7 @@ def model_builder(
     spec = {FEATURES: feature_spec(num_features)}
     return _RankingModelBuilder(
         input_creator=tfr.keras.model.FeatureSpecInputCreator({}, spec),
-        preprocessor=tfr.keras.model.PreprocessorWithSpec(),
+        preprocessor=transforms or tfr.keras.model.PreprocessorWithSpec(),
         scorer=scorer,
         mask_feature_name=MASK,
         name="ranker",

@@ -1,0 +1,232 @@
+"""Labels as the flags want them, and whether they fit the loss and the metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext import data, grades, losses, metrics
+
+# Metrics that only know relevant items and others.
+_BINARY = ("precision", "map", "mrr")
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+    """What the flags make of the labels of all splits.
+
+    Attributes:
+        weights: `--label_weights`, if it is given.
+        threshold: `--binarize_labels`, if it is given.
+    """
+
+    weights: list[float] | None
+    threshold: float | None
+
+    def __call__(self, lists: data.RankingLists) -> data.RankingLists:
+        """Returns lists with the labels wanted.
+
+        Raises:
+            ValueError: if the label distributions are not what the flags want.
+        """
+        if self.weights is not None:
+            try:
+                lists = data.expected_labels(lists, self.weights)
+            except ValueError as error:
+                given = ",".join(f"{weight:g}" for weight in self.weights)
+                raise ValueError(f"--label_weights={given}: {error}") from error
+        if self.threshold is not None:
+            lists = data.binary_labels(lists, self.threshold)
+        return lists
+
+    def describe(self) -> str:
+        """Returns in words what labels are."""
+        steps = []
+        if self.weights is not None:
+            given = ", ".join(f"{weight:g}" for weight in self.weights)
+            steps.append(
+                "expected weight of the label distribution, weights "
+                f"{given} rescaled to 0 to 1"
+            )
+        if self.threshold is not None:
+            steps.append(f"1 from {self.threshold:g} up, else 0")
+        return "; then ".join(steps) or "as given"
+
+    @property
+    def values(self) -> list[float] | None:
+        """The label that each grade of a label distribution stands for, if told."""
+        if self.weights is None or self.threshold is not None:
+            return None
+        return grades.rescaled(self.weights)
+
+    def highest(
+        self, max_label: float | None, all_lists: Sequence[data.RankingLists]
+    ) -> float:
+        """Returns the highest grade: given, or by definition, or else found.
+
+        Args:
+            max_label: `--max_label`, if it is given.
+            all_lists: the lists of all splits, with the labels wanted.
+
+        Raises:
+            ValueError: if a label is above `--max_label`.
+        """
+        found = _highest(all_lists)
+        if max_label is not None:
+            if found > np.float32(max_label):
+                raise ValueError(
+                    f"--max_label={max_label:g}, but there is a label {found:g}."
+                )
+            return max_label
+        if self.weights is not None or self.threshold is not None:
+            return 1.0
+        return found or 1.0
+
+
+AS_GIVEN = Labels(None, None)
+
+
+def from_flags(flags: Any) -> Labels:
+    """Returns what the flags make of labels.
+
+    Args:
+        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+
+    Raises:
+        ValueError: if a flag has not the form that it must have.
+    """
+    weights = None
+    if flags.label_weights:
+        try:
+            numbers = [float(weight) for weight in flags.label_weights]
+            weights = grades.check_values("weights", numbers)
+        except ValueError as error:
+            raise ValueError(
+                "--label_weights must be numbers separated by commas, at least two, "
+                "each above the one before. "
+                f"Received: {','.join(flags.label_weights)}."
+            ) from error
+    threshold = flags.binarize_labels
+    if threshold is not None and not 0 < threshold < float("inf"):
+        raise ValueError(
+            f"--binarize_labels must be positive and finite. Received: {threshold:g}."
+        )
+    return Labels(weights, threshold)
+
+
+def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
+    """Tells whether a loss depends on the highest grade, which nobody gave it.
+
+    Args:
+        loss: key of the loss.
+        loss_params: its parameters.
+
+    Raises:
+        ValueError: if there is no such loss.
+    """
+    known = losses.parameters(loss)
+    if "max_label" not in known or loss_params.get("max_label") is not None:
+        return False
+    # Of the losses for several metrics, ERR alone has it.
+    return "metric" not in known or loss_params.get("metric") == "err"
+
+
+def check_max_label(
+    loss: str, loss_params: dict[str, Any], all_lists: Sequence[data.RankingLists]
+) -> None:
+    """Checks that no label is above the highest that a loss was told.
+
+    Args:
+        loss: key of the loss.
+        loss_params: its parameters.
+        all_lists: the lists of all splits.
+
+    Raises:
+        ValueError: if one is.
+    """
+    given = loss_params.get("max_label")
+    found = _highest(all_lists)
+    if given is not None and found > np.float32(given):
+        raise ValueError(
+            f"--loss_param=max_label={given:g}, but there is a label {found:g}, which "
+            f"{loss} would not tell from {given:g}. Left out, it is the highest label."
+        )
+
+
+def _highest(all_lists: Sequence[data.RankingLists]) -> float:
+    return max(float(lists.labels.max(initial=0)) for lists in all_lists)
+
+
+def warnings(
+    train: data.RankingLists,
+    names: Iterable[str],
+    convention: metrics.Convention,
+    loss: tf.keras.losses.Loss,
+    lambda_threshold: float | None = None,
+) -> list[str]:
+    """Returns what looks wrong about the training labels, a line each.
+
+    Args:
+        train: the training lists.
+        names: the metrics wanted.
+        convention: what they mean.
+        loss: the loss.
+        lambda_threshold: least relevant label of the lambda weight, if it has one.
+    """
+    config = loss.get_config()
+    if config.get("grade_values") is not None:
+        return _warnings_of_grades(train, config)
+    lowest, highest = float(train.labels.min()), float(train.labels.max())
+    if lowest == highest:
+        return [f"All training labels are {lowest:g}: there is nothing to learn."]
+    thresholds = []
+    binary = [name for name in dict.fromkeys(names) if name.split("_")[0] in _BINARY]
+    if binary:
+        least = convention.relevance_threshold
+        thresholds.append(
+            (
+                least,
+                f"--relevance_threshold={least:g}",
+                f"nothing is relevant to {', '.join(binary)}",
+            )
+        )
+    least = config.get("relevance_threshold")
+    if least is not None and config.get("metric") in (None, *_BINARY):
+        what = f"the relevance_threshold of the loss, {least:g}"
+        effect = "the loss is 0 for every list"
+        if "max_label" in config and "metric" not in config:
+            what += f" of max_label={config['max_label']:g}"
+            effect = "its weights do not balance relevant items and others"
+            least *= config["max_label"]
+        thresholds.append((least, what, effect))
+    if lambda_threshold is not None:
+        thresholds.append(
+            (
+                lambda_threshold,
+                f"the relevance_threshold of the lambda weight, {lambda_threshold:g}",
+                "its weights are all 0",
+            )
+        )
+    return [
+        f"No training label reaches {what}: the highest is {highest:g}, and {effect}."
+        for least, what, effect in thresholds
+        if highest < np.float32(least)
+    ]
+
+
+def _warnings_of_grades(train: data.RankingLists, config: dict[str, Any]) -> list[str]:
+    """Does the same for a loss of distributions over grades."""
+    values, least = config["grade_values"], config["relevance_threshold"]
+    lists = data.with_label_distributions(train, len(values))
+    highest = float((lists.label_distributions @ np.array(values)).max())
+    if highest >= np.float32(least):
+        return []
+    return [
+        "No expected grade of the training labels reaches the relevance_threshold of "
+        f"the loss, {least:g}: the highest is {highest:g}, and its weights do not "
+        "balance relevant items and others."
+    ]
