@@ -10,6 +10,7 @@ from tfr_ext.data.batching import (
     truncate,
 )
 from tfr_ext.data.collecting import concatenate
+from tfr_ext.data.elwc import ElwcReader, ElwcSchema, iter_elwc, read_elwc
 from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.letor import DataFormatError, read_letor
@@ -22,10 +23,14 @@ __all__ = [
     "BatchedLists",
     "BinomialLabels",
     "DataFormatError",
+    "ElwcReader",
+    "ElwcSchema",
     "LabelTransform",
     "RankingLists",
     "concatenate",
+    "iter_elwc",
     "padded_batch",
+    "read_elwc",
     "read_letor",
     "score_lists",
     "synthetic_lists",

@@ -123,6 +123,13 @@ class RankingLists:
         return np.diff(self.row_splits)
 
 
+def are_distributions(rows: np.ndarray) -> np.ndarray:
+    """Returns for each row whether it is of at least 2 probabilities that sum to 1."""
+    total = rows.sum(axis=1)
+    right = (rows >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
+    return right & (rows.shape[1] >= 2)
+
+
 def _check_distributions(distributions: np.ndarray, items: int) -> None:
     """Raises a ValueError if some rows are not distributions over grades."""
     shape = distributions.shape
@@ -131,8 +138,7 @@ def _check_distributions(distributions: np.ndarray, items: int) -> None:
             f"`label_distributions` must have shape [{items}, num_grades] with at "
             f"least 2 grades. Received: {shape}."
         )
-    total = distributions.sum(axis=1)
-    right = (distributions >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
+    right = are_distributions(distributions)
     if not right.all():
         item = int(np.flatnonzero(~right)[0])
         raise ValueError(
