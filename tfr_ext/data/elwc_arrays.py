@@ -18,7 +18,8 @@ from tfr_ext.data import elwc_diagnosis
 from tfr_ext.data.elwc_diagnosis import Chunk, ElwcSchema, Widths
 from tfr_ext.data.lists import are_distributions
 
-# Tags of length-delimited fields: the number of the field times 8, plus 2.
+# Tags of length-delimited fields: the number of the field times 8, plus 2. In a
+# `Feature` they are those of a list of bytes, of floats and of integers.
 _FIELD_1, _FIELD_2, _FIELD_3 = 0x0A, 0x12, 0x1A
 # With more layouts than these there is nothing to gain.
 _MAX_LAYOUTS_PER_SIZE = 16
@@ -256,13 +257,18 @@ def _learn(example: bytes, schema: ElwcSchema, widths: Widths) -> _Layout:
         name = example[key].decode()
         _expect(name not in places)
         ((kind, values),) = _fields(example, value)
-        ((tag, place),) = _fields(example, values)
-        _expect(tag == _FIELD_1)
-        places[name] = kind, place
-        if kind == _FIELD_2:  # Floats.
-            _expect((place.stop - place.start) % 4 == 0)
+        tags, contents = zip(*_fields(example, values))
+        _expect(set(tags) == {_FIELD_1})
+        place = contents[0]
+        if len(contents) > 1:
+            _expect(kind == _FIELD_1)
+            kind = 0  # Several texts: no feature that anyone asks for.
+            for content in contents:
+                free[content] = True
+        elif kind == _FIELD_1:
             free[place] = True
-        elif kind == _FIELD_1:  # Bytes.
+        elif kind == _FIELD_2:
+            _expect((place.stop - place.start) % 4 == 0)
             free[place] = True
         elif kind == _FIELD_3 and place.stop - place.start in range(1, 10):
             # Whole integers, whatever is before the last byte of the last.
@@ -270,6 +276,7 @@ def _learn(example: bytes, schema: ElwcSchema, widths: Widths) -> _Layout:
             below_128.append(place.stop - 1)
         else:
             raise ValueError("another kind")
+        places[name] = kind, place
 
     def floats(name: str, width: int) -> slice:
         kind, place = places[name]
@@ -303,7 +310,7 @@ def _learn(example: bytes, schema: ElwcSchema, widths: Widths) -> _Layout:
         kind == _FIELD_3,
         distribution,
         doc_id,
-        [slice(end - 1, end) for end in below_128],
+        [slice(at, at + 1) for at in below_128],
     )
     _check(layout, example, schema, widths)
     return layout
