@@ -55,7 +55,7 @@ docs: $(VENV)/.installed-docs
 figures: $(VENV)/.installed
 	$(RUN) benchmarks/draw_losses.py
 
-bench: $(VENV)/.installed-test
+bench: $(VENV)/.installed-test $(VENV)/.installed-bench
 	$(RUN) benchmarks/smoothi_speed.py
 	$(RUN) benchmarks/pirank_speed.py
 	$(RUN) benchmarks/wassrank_speed.py

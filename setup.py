@@ -28,7 +28,14 @@ setuptools.setup(
         "matplotlib",
         f"numpy<2{STACK_A}",
         f"tensorflow>=2.15.1,<2.16{STACK_A}",
+        f"tensorflow-datasets>=4.9.3{STACK_A}",
+        # Later ones need protobuf 5, which TensorFlow 2.15 does not take.
+        f"tensorflow-metadata<1.18{STACK_A}",
         f"tensorflow-ranking==0.5.5{STACK_A}",
     ],
-    extras_require={"test": requirements("test"), "docs": requirements("docs")},
+    extras_require={
+        "beam": requirements("beam"),
+        "test": requirements("test"),
+        "docs": requirements("docs"),
+    },
 )

@@ -55,6 +55,7 @@ def train() -> None:
             FLAGS.seed,
             label_sampling(convention.max_label),
             num_grades=head.num_grades if head.trained_values else None,
+            max_padding=FLAGS.max_padding or None,
         )
     except ValueError as error:
         if FLAGS.label_sampling == "none":

@@ -8,7 +8,7 @@ from absl import flags
 
 from pipelines import flags as shared_flags
 from pipelines import heads
-from tfr_ext import schedules
+from tfr_ext import data, schedules
 from tfr_ext.losses import lambda_weights
 
 FLAGS = flags.FLAGS
@@ -117,7 +117,15 @@ def define_training_flags() -> None:
         "to the given label.",
         lower_bound=1,
     )
-    flags.DEFINE_integer("batch_size", 128, "Lists per batch.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 128, "Most lists of a batch.", lower_bound=1)
+    flags.DEFINE_float(
+        "max_padding",
+        data.MAX_PADDING,
+        "Most items of all batches, padding included, over real items: where lists by "
+        "length need more in full batches, batches are smaller. 0 for full batches, "
+        "whatever they need.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_integer("num_epochs", 50, "Most epochs.", lower_bound=1)
     flags.DEFINE_integer(
         "early_stopping_patience",

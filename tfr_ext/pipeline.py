@@ -69,16 +69,18 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
         seed: int,
         label_transform: LabelTransform | None = None,
         num_grades: int | None = None,
+        max_padding: float | None = None,
     ):
         """Initialises the builder.
 
         Args:
             train: lists to train on, in a new order each epoch.
-            valid: lists to validate on, in their order.
-            batch_size: lists per batch.
+            valid: lists to validate on.
+            batch_size: most lists of a batch.
             seed: seed of the order.
             label_transform: gives the training labels of each epoch.
             num_grades: if given, labels are distributions over so many grades.
+            max_padding: most padded items over real items, see `BatchedLists`.
 
         Raises:
             ValueError: if the labels are not what `label_transform` or `num_grades`
@@ -90,8 +92,11 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
             seed,
             label_transform=label_transform,
             num_grades=num_grades,
+            max_padding=max_padding,
         )
-        self.valid = BatchedLists(valid, batch_size, num_grades=num_grades)
+        self.valid = BatchedLists(
+            valid, batch_size, num_grades=num_grades, max_padding=max_padding
+        )
 
     def build_train_dataset(self, steps: int | None = None) -> tf.data.Dataset:
         """See `AbstractDatasetBuilder`.

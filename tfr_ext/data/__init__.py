@@ -3,6 +3,7 @@
 from tfr_ext.data.batching import (
     FEATURES,
     MASK,
+    MAX_PADDING,
     BatchedLists,
     LabelTransform,
     padded_batch,
@@ -20,6 +21,7 @@ from tfr_ext.data.synthetic import synthetic_lists
 __all__ = [
     "FEATURES",
     "MASK",
+    "MAX_PADDING",
     "BatchedLists",
     "BinomialLabels",
     "DataFormatError",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow as tf
 
+from tfr_ext.data.buckets import cut_by_padding
 from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.inputs import PADDING_LABEL
@@ -22,6 +23,8 @@ LabelTransform = Callable[[np.ndarray, int], np.ndarray]
 # Batches whose lists are sorted by length together: more leave less padding, fewer
 # mix short and long lists in the order of an epoch more freely.
 _BUCKET_BATCHES = 32
+# What of padded items over real items training allows itself.
+MAX_PADDING = 1.25
 
 
 def truncate(
@@ -99,37 +102,21 @@ def padded_batch(
     return {FEATURES: features, MASK: mask}, labels
 
 
-def cut_by_items(
-    order: np.ndarray, lengths: np.ndarray, max_items: int
-) -> Iterator[np.ndarray]:
-    """Cuts lists, sorted by length, into batches of a bounded number of padded items.
-
-    Args:
-        order: indices of lists, from short to long.
-        lengths: length of each list.
-        max_items: most items, padding included, of a batch of more than one list.
-
-    Yields:
-        Consecutive pieces of `order`.
-    """
-    start = 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or (end - start + 1) * lengths[order[end]] > max_items:
-            yield order[start:end]
-            start = end
-
-
 class BatchedLists:
     """Batches of lists, in a new order each epoch, as a `tf.data.Dataset`.
 
     An epoch shuffles the lists, sorts runs of 32 batches by length so that lists of
-    like length share a batch and padding stays small, and shuffles the batches. The
-    order depends on the seed and the number of the epoch only.
+    like length share a batch and padding stays small, and shuffles the batches. Where
+    full batches would still need more than `max_padding`, the first epoch takes the
+    fewest smaller ones that do not, and later epochs as many. The order depends on the
+    seed and the number of the epoch only.
 
-    Without a seed the lists stay in their order: for evaluation.
+    Without a seed the lists stay in their order, or with `max_padding` in that of their
+    lengths: for evaluation.
 
     Attributes:
         epoch: number of the epoch that the next iteration of the dataset gives.
+        num_batches: number of batches of an epoch.
 
     Examples:
         >>> lists = RankingLists(np.zeros([3, 2], np.float32), np.float32([1, 0, 2]),
@@ -147,18 +134,22 @@ class BatchedLists:
         bucket_by_length: bool = True,
         label_transform: LabelTransform | None = None,
         num_grades: int | None = None,
+        max_padding: float | None = None,
     ):
         """Initialises the batches.
 
         Args:
             lists: the lists.
-            batch_size: lists per batch; the last batch of an epoch may have fewer.
-            seed: seed of the shuffling; None keeps the order of the lists.
+            batch_size: most lists of a batch; some batches of an epoch may have fewer.
+            seed: seed of the shuffling; None for no shuffling.
             bucket_by_length: whether shuffled lists are batched by length.
             label_transform: gives the labels of each pass over the lists, such as
                 `BinomialLabels`.
             num_grades: if given, labels are distributions over so many grades,
                 `[batch, list, grades]`: those of the lists, or else one-hot.
+            max_padding: most items of all batches, padding included, over real items,
+                that batches by length may need, at least 1; None for full batches,
+                whatever they need.
 
         Raises:
             ValueError: if an argument is out of range, `label_transform` refuses
@@ -168,6 +159,10 @@ class BatchedLists:
             raise ValueError(
                 f"`batch_size` must be at least 1. Received: {batch_size}."
             )
+        if max_padding is not None and not max_padding >= 1:
+            raise ValueError(
+                f"`max_padding` must be None or at least 1. Received: {max_padding}."
+            )
         if label_transform is not None and num_grades is not None:
             raise ValueError("`label_transform` gives labels that are not grades.")
         if num_grades is not None:
@@ -176,32 +171,48 @@ class BatchedLists:
         self._lists = lists
         self._batch_size = batch_size
         self._seed = seed
-        self._bucket = bucket_by_length
+        self._bucket = bucket_by_length and (
+            seed is not None or max_padding is not None
+        )
+        self._max_padding = max_padding
         self._label_transform = label_transform
         self.epoch = 0
+        # How many batches each run of lists has, in all epochs.
+        self._batches_per_run: list[int] = []
+        self.num_batches = len(self.order(0))
         self.lists(0)  # what it refuses is told now, not in the middle of a dataset
-
-    @property
-    def num_batches(self) -> int:
-        """Number of batches of an epoch."""
-        return -(-self._lists.num_lists // self._batch_size)
 
     def order(self, epoch: int) -> list[np.ndarray]:
         """Returns which lists stand in each batch of an epoch."""
         lists, size = self._lists, self._batch_size
-        if self._seed is None:
-            order = np.arange(lists.num_lists)
-            return [order[i : i + size] for i in range(0, len(order), size)]
-        rng = np.random.default_rng([self._seed, epoch])
-        order = rng.permutation(lists.num_lists)
+        order = np.arange(lists.num_lists)
+        rng = None
+        if self._seed is not None:
+            rng = np.random.default_rng([self._seed, epoch])
+            order = rng.permutation(order)
         if not self._bucket:
             return [order[i : i + size] for i in range(0, len(order), size)]
-        batches = []
-        for i in range(0, len(order), size * _BUCKET_BATCHES):
-            run = order[i : i + size * _BUCKET_BATCHES]
+        batches: list[np.ndarray] = []
+        # Without shuffling all is one run.
+        length = len(order) if rng is None else size * _BUCKET_BATCHES
+        for number, start in enumerate(range(0, len(order), max(1, length))):
+            run = order[start : start + length]
             run = run[np.argsort(lists.lengths[run], kind="stable")]
-            batches += [run[j : j + size] for j in range(0, len(run), size)]
-        return [batches[i] for i in rng.permutation(len(batches))]
+            first = number == len(self._batches_per_run)
+            ends = cut_by_padding(
+                lists.lengths[run],
+                size,
+                self._max_padding,
+                None if first else self._batches_per_run[number],
+            )
+            if first:
+                self._batches_per_run.append(len(ends))
+            batches += np.split(run, ends[:-1])
+        return (
+            batches
+            if rng is None
+            else [batches[i] for i in rng.permutation(len(batches))]
+        )
 
     def lists(self, epoch: int) -> RankingLists:
         """Returns all lists, with the labels that they have in an epoch."""
@@ -267,8 +278,8 @@ def score_lists(
         float32 scores `[num_items]`, in the order of the items.
     """
     scores = np.empty(lists.num_items, np.float32)
-    for chosen in BatchedLists(lists, batch_size).order(0):
+    for chosen in BatchedLists(lists, batch_size, max_padding=MAX_PADDING).order(0):
         features, _ = padded_batch(lists, chosen)
-        items = slice(lists.row_splits[chosen[0]], lists.row_splits[chosen[-1] + 1])
-        scores[items] = np.asarray(score(features))[features[MASK]]
+        where, mask = padded_positions(lists, chosen)
+        scores[where[mask]] = np.asarray(score(features))[mask]
     return scores

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext import objectives
-from tfr_ext.data import batching
+from tfr_ext.data import batching, buckets
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.metrics import keras_metrics
 
@@ -175,7 +175,7 @@ def per_query(
     results = {name: np.empty(lists.num_lists) for name in metrics}
     # Neighbours in length share a batch, so that little of it is padding.
     order = np.argsort(lists.lengths, kind="stable")
-    for chosen in batching.cut_by_items(order, lists.lengths, max_items=1 << 16):
+    for chosen in buckets.cut_by_items(order, lists.lengths, max_items=1 << 16):
         where, mask = batching.padded_positions(lists, chosen)
         labels = np.where(mask, lists.labels[where].astype(np.float64), 0)
         padded = np.where(mask, scores[where].astype(np.float64), 0)

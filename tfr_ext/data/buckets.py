@@ -1,0 +1,91 @@
+"""Cuts lists, sorted by length, into batches that need little padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+
+def cut_by_items(
+    order: np.ndarray, lengths: np.ndarray, max_items: int
+) -> Iterator[np.ndarray]:
+    """Cuts lists, sorted by length, into batches of a bounded number of padded items.
+
+    Args:
+        order: indices of lists, from short to long.
+        lengths: length of each list.
+        max_items: most items, padding included, of a batch of more than one list.
+
+    Yields:
+        Consecutive pieces of `order`.
+    """
+    start = 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or (end - start + 1) * lengths[order[end]] > max_items:
+            yield order[start:end]
+            start = end
+
+
+def cut_by_padding(
+    lengths: np.ndarray,
+    max_lists: int,
+    max_padding: float | None = None,
+    num_batches: int | None = None,
+) -> list[int]:
+    """Finds the fewest batches that need little padding.
+
+    Full batches will do if they need little enough. Else the batches are those that
+    need the least padding of all that are as many.
+
+    Args:
+        lengths: lengths of the lists, from short to long.
+        max_lists: most lists of a batch.
+        max_padding: most padded items over real items; None for full batches.
+        num_batches: if given, how many batches there are, whatever their padding; at
+            least as many as full ones are, and at most as many as there are lists.
+
+    Returns:
+        Where each batch ends.
+
+    Examples:
+        >>> lengths = np.array([1, 1, 1, 1, 5, 9])
+        >>> cut_by_padding(lengths, 4), cut_by_padding(lengths, 6)
+        ([4, 6], [6])
+        >>> cut_by_padding(lengths, 6, max_padding=1.25)
+        [4, 6]
+        >>> cut_by_padding(lengths, 6, num_batches=3)
+        [4, 5, 6]
+    """
+    count, items = len(lengths), lengths.sum()
+    ends = [*range(max_lists, count, max_lists), count][: max(1, count)]
+    padded = sum(
+        (end - start) * lengths[end - 1] for start, end in zip([0, *ends], ends)
+    )
+    if num_batches is None:
+        if max_padding is None or padded <= max_padding * items:
+            return ends
+    elif num_batches == len(ends):
+        return ends
+    # A dynamic program. `least[e]` is the least padded size of the first `e` lists in
+    # so many batches; of the last batch all sizes are tried at once.
+    sizes = np.arange(max_lists, 0, -1)
+    last = lengths[:, np.newaxis] * sizes
+    least = np.full(count + 1, np.inf)
+    least[0] = 0
+    best_sizes = []
+    while True:
+        before = np.concatenate([np.full(max_lists - 1, np.inf), least[:-1]])
+        sums = np.lib.stride_tricks.sliding_window_view(before, max_lists) + last
+        chosen = sums.argmin(axis=1)
+        least = np.concatenate([[np.inf], sums[np.arange(count), chosen]])
+        best_sizes.append(sizes[chosen])
+        if num_batches is None:
+            if max_padding is not None and least[-1] <= max_padding * items:
+                break
+        elif len(best_sizes) == num_batches:
+            break
+    ends = [count]
+    for size in reversed(best_sizes[1:]):
+        ends.append(ends[-1] - int(size[ends[-1] - 1]))
+    return ends[::-1]
