@@ -40,7 +40,7 @@ class Source(Protocol):
 class Splits:
     """Lists to train on, to validate on after each epoch, and to test on at the end."""
 
-    train: data.RankingLists
+    train: data.RankingLists | data.StreamedLists
     valid: data.RankingLists
     test: data.RankingLists
 
@@ -55,17 +55,18 @@ def load(flags: Any) -> Splits:
         ValueError: if flags do not fit each other, or the data has errors.
         FileNotFoundError: if there is no such file.
     """
-    splits = Splits(**_read(flags, SPLITS, flags.num_features))
+    if flags.stream:
+        splits = _stream(flags)
+    else:
+        splits = Splits(**_read(flags, SPLITS, flags.num_features))
     for name in SPLITS:
         print(describe(name, getattr(splits, name)))
-    if flags.list_size is not None:
+    if isinstance(splits.train, data.StreamedLists):
+        _tell_cut(flags, splits.train, splits.train.num_cut, splits.train.num_left_out)
+    elif flags.list_size is not None:
         train, cut = data.truncate(splits.train, flags.list_size, flags.seed)
-        if cut:
-            print(
-                f"--list_size={flags.list_size} cut {cut:,} of {train.num_lists:,} "
-                f"training lists; {splits.train.num_items - train.num_items:,} of "
-                f"{splits.train.num_items:,} items are left out."
-            )
+        left_out = splits.train.num_items - train.num_items
+        _tell_cut(flags, train, cut, left_out)
         splits = dataclasses.replace(splits, train=train)
     return splits
 
@@ -94,20 +95,34 @@ def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
     return lists
 
 
-def describe(name: str, lists: data.RankingLists) -> str:
+def describe(name: str, lists: data.RankingLists | data.StreamedLists) -> str:
     """Returns a line about some lists."""
-    grades, counts = np.unique(lists.labels, return_counts=True)
-    if len(grades) <= 10:
-        labels = " ".join(f"{g:g}:{c:,}" for g, c in zip(grades, counts))
+    counts = lists.label_counts
+    if len(counts) <= 10:
+        labels = " ".join(f"{g:g}:{c:,}" for g, c in sorted(counts.items()))
     else:
-        labels = f"{grades[0]:g} to {grades[-1]:g}"
-    empty = np.add.reduceat(lists.labels > 0, lists.row_splits[:-1]) == 0
+        labels = f"{min(counts):g} to {max(counts):g}"
     return (
         f"{name}: {lists.num_lists:,} queries, {lists.num_items:,} items of "
         f"{lists.num_features} features, list size {lists.lengths.min()} to "
         f"{lists.lengths.max()}, labels {labels}, "
-        f"{int(empty.sum()):,} queries without a relevant item"
+        f"{lists.num_empty:,} queries without a relevant item"
     )
+
+
+def _tell_cut(
+    flags: Any,
+    train: data.RankingLists | data.StreamedLists,
+    num_cut: int,
+    num_left_out: int,
+) -> None:
+    """Says what --list_size has left out, if anything."""
+    if num_cut:
+        print(
+            f"--list_size={flags.list_size} cut {num_cut:,} of {train.num_lists:,} "
+            f"training lists; {num_left_out:,} of {train.num_items + num_left_out:,} "
+            "items are left out."
+        )
 
 
 def source(flags: Any) -> Source:
@@ -120,6 +135,10 @@ def source(flags: Any) -> Source:
         return _Synthetic(flags)
     if flags.dataset == "text":
         return _Text(flags)
+    if flags.dataset == "elwc":
+        from pipelines import elwc_source
+
+        return elwc_source.ElwcSource(flags)
     raise ValueError(f"--dataset={flags.dataset} is not known.")
 
 
@@ -143,6 +162,31 @@ def _read(
         split: found[split] if split in found else origin.read(split, num_features)
         for split in wanted
     }
+
+
+def _stream(flags: Any) -> Splits:
+    """Reads 'valid' and 'test', and of 'train' what streaming wants to know."""
+    origin: Any = source(flags)
+    if not hasattr(origin, "stream"):
+        raise ValueError(
+            f"--stream is given, but --dataset is {flags.dataset!r}. Only "
+            "--dataset=elwc can be read again and again."
+        )
+    for split in SPLITS:
+        if split not in origin.splits:
+            raise ValueError(
+                f"--stream holds no queries out of the training files: it needs "
+                f"--{split}_path, or a --data_dir that has {split!r}."
+            )
+
+    def cut(piece: data.RankingLists, number: int) -> data.RankingLists:
+        seed = (number << 32) + flags.seed
+        return data.truncate(piece, flags.list_size, seed)[0]
+
+    transform = None if flags.list_size is None else cut
+    train = origin.stream("train", flags.num_features, transform)
+    valid, test = (origin.read(split, train.num_features) for split in SPLITS[1:])
+    return Splits(train, valid, test)
 
 
 def reject_paths(flags: Any) -> None:

@@ -16,6 +16,7 @@ from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.letor import DataFormatError, read_letor
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.streams import StreamedBatches, StreamedLists
 from tfr_ext.data.synthetic import synthetic_lists
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "ElwcSchema",
     "LabelTransform",
     "RankingLists",
+    "StreamedBatches",
+    "StreamedLists",
     "concatenate",
     "iter_elwc",
     "padded_batch",

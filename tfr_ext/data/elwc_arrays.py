@@ -233,7 +233,9 @@ def _find_examples(
 def _count_alike(record: bytes, begin: int, at: int, step: int) -> int:
     """Returns how many fields in a row begin with the bytes from `begin` to `at`."""
     most = (len(record) - begin) // step
-    heads = np.ndarray([most, at - begin], np.uint8, record, begin, (step, 1))
+    heads: np.ndarray = np.ndarray(
+        [most, at - begin], np.uint8, record, begin, (step, 1)
+    )
     differs = (heads != heads[0]).any(axis=1)
     return int(differs.argmax()) or most
 
@@ -320,11 +322,11 @@ def _check(layout: _Layout, example: bytes, schema: ElwcSchema, widths: Widths) 
     """Checks that a layout says of its example what protobuf does."""
     item = elwc_diagnosis.parse_example(_example(example), schema, widths)
     found = [_floats(example, _START, place)[0] for place in layout.features]
-    _expect(bool((np.concatenate([_NONE, *found]) == item.features).all()))
-    _expect(bool((layout.labels(example, _START) == item.label).all()))
-    if layout.distribution is not None:
-        found = _floats(example, _START, layout.distribution)
-        _expect(bool((found == item.distribution).all()))
+    _expect(np.array_equal(np.concatenate([_NONE, *found]), item.features))
+    _expect(bool(layout.labels(example, _START)[0] == item.label))
+    if layout.distribution is not None and item.distribution is not None:
+        shares = _floats(example, _START, layout.distribution)[0]
+        _expect(np.array_equal(shares, item.distribution))
     if layout.doc_id is not None:
         _expect(example[layout.doc_id].decode() == item.doc_id)
 

@@ -52,6 +52,9 @@ class ElwcSchema:
 
     def __post_init__(self) -> None:
         """Checks the names."""
+        for kind in ("features", "context_features"):
+            if not isinstance(getattr(self, kind), str):
+                object.__setattr__(self, kind, tuple(getattr(self, kind)))
         if not self.label:
             raise ValueError("`label` must name a feature. Received: ''.")
         names = [*self.features, self.label, self.doc_id, self.label_distribution]

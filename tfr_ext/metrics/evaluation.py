@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfr_ext import objectives
 from tfr_ext.data import batching, buckets
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.streams import StreamedLists
 from tfr_ext.metrics import keras_metrics
 
 DEFAULT_METRICS = (
@@ -112,10 +113,10 @@ class Convention:
 
 
 def with_max_label(
-    convention: Convention, all_lists: Sequence[RankingLists]
+    convention: Convention, all_lists: Sequence[RankingLists | StreamedLists]
 ) -> Convention:
     """Returns the convention with the highest label found in some lists, at least 1."""
-    largest = max(float(lists.labels.max(initial=0)) for lists in all_lists)
+    largest = max(lists.max_label for lists in all_lists)
     return dataclasses.replace(convention, max_label=largest or 1.0)
 
 
