@@ -196,7 +196,9 @@ class ElwcReader:
                 first,
             )
         if self._num_dropped == self._num_queries:
-            raise DataFormatError("all labels are negative, expected judged items")
+            raise DataFormatError(
+                "all labels are negative, expected judged items", self._files[0]
+            )
 
     def _parse(self, records: list[bytes], path: str, first_record: int) -> Chunk:
         if self._widths is None or self._fast is None:
