@@ -16,7 +16,7 @@ import zlib
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 from tensorflow_serving.apis import input_pb2
 
@@ -211,6 +211,7 @@ def test_damaged_text(text, changes, num_features, changes_of_gzip):
         items, width = read_text(content, num_features)
     except RefusedError:
         items, width = None, 0
+    event("wrong" if items is None else "right")  # --hypothesis-show-statistics
     if width > 10_000:
         return  # Right, and large.
     with tempfile.TemporaryDirectory() as directory:
@@ -433,6 +434,7 @@ def test_damaged_elwc(protos, changes, of_record, of_file, compressed):
         items, width, shares = read_protos(records, "file")
     except RefusedError:
         items = None
+    event("wrong" if items is None else "right")
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, "file")
         path.write_bytes(content)

@@ -251,7 +251,7 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path):
         record.ClearField("context")  # Names after file and record.
     files = [write(tmp_path / "s-0", records)]
     for k in range(1, 8):
-        files.append(shutil.copy(files[0], tmp_path / f"s-{k}"))
+        files.append(str(shutil.copy(files[0], tmp_path / f"s-{k}")))
     peaks = [
         int(
             subprocess.run(
