@@ -53,7 +53,7 @@ def write_text(path: pathlib.Path, lists: data.RankingLists) -> None:
 
 def write_shards(folder: pathlib.Path, lists: data.RankingLists) -> list[str]:
     """Writes lists as ELWC; returns the files."""
-    files = []
+    files: list[str] = []
     for chosen in np.array_split(np.arange(lists.num_lists), SHARDS):
         files.append(str(folder / f"train-{len(files)}.tfrecord"))
         with tf.io.TFRecordWriter(files[-1]) as writer:

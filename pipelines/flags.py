@@ -124,6 +124,41 @@ def define_data_flags() -> None:
         "PiRank paper's Appendix E does.",
     )
     flags.DEFINE_integer("seed", 0, "Seed of everything random.", lower_bound=0)
+    _define_elwc_flags()
+
+
+def _define_elwc_flags() -> None:
+    """Defines how --dataset=elwc reads its files."""
+    flags.DEFINE_list(
+        "elwc_features",
+        ["float_features"],
+        "Features of the examples of --dataset=elwc, each one number or several: "
+        "together, in this order, they are the features of an item.",
+    )
+    flags.DEFINE_list(
+        "elwc_context_features",
+        [],
+        "Features of the context of --dataset=elwc that follow them, the same for all "
+        "items of a list.",
+    )
+    for name, what in (
+        ("label", "Name of the label in the examples of --dataset=elwc."),
+        ("query_id", "Name of the query's name in the context; may be left empty."),
+        ("doc_id", "Name of the item's name in the examples; may be left empty."),
+        (
+            "label_distribution",
+            "Name of the label's distribution over grades in the examples; may be left "
+            "empty.",
+        ),
+    ):
+        flags.DEFINE_string(f"elwc_{name}", name, what)
+    flags.DEFINE_bool(
+        "stream",
+        False,
+        "Read the training files of --dataset=elwc anew in each epoch instead of "
+        "holding them in memory. Lists are then shuffled within 32 batches, of four "
+        "files at a time. Queries cannot be held out.",
+    )
 
 
 def define_metric_flags() -> None:

@@ -42,7 +42,9 @@ class Head:
         """Values of the grades if training is on their distribution."""
         return self.values if self.kind == "grades" else None
 
-    def with_values(self, train: data.RankingLists, max_label: float | None) -> Head:
+    def with_values(
+        self, train: data.RankingLists | data.StreamedLists, max_label: float | None
+    ) -> Head:
         """Returns the head with evenly spread values, unless the flags gave some.
 
         Args:
@@ -51,10 +53,10 @@ class Head:
         """
         if self.kind == "score" or self.values is not None:
             return self
-        if train.label_distributions is not None:
-            count = train.label_distributions.shape[1]
+        if train.num_grades is not None:
+            count = train.num_grades
         else:
-            highest = float(train.labels.max()) if max_label is None else max_label
+            highest = train.max_label if max_label is None else max_label
             if highest != math.floor(highest):
                 raise ValueError(
                     f"--head={self.kind} needs whole grades, but the highest label is "

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipelines import labels
+from pipelines import labels, long_lists
 from tfr_ext import data
 
 SPLITS = ("train", "valid", "test")
@@ -41,7 +41,7 @@ class Source(Protocol):
 class Splits:
     """Lists to train on, to validate on after each epoch, and to test on at the end."""
 
-    train: data.RankingLists
+    train: data.RankingLists | data.StreamedLists
     valid: data.RankingLists
     test: data.RankingLists
 
@@ -56,14 +56,17 @@ def load(flags: Any) -> Splits:
         ValueError: if flags do not fit each other, or the data has errors.
         FileNotFoundError: if there is no such file.
     """
-    if flags.first_stage_feature is not None and flags.list_size is None:
-        raise ValueError("--first_stage_feature has no meaning without --list_size.")
-    splits = Splits(**_read(flags, SPLITS, flags.num_features))
+    cut = long_lists.LongLists(flags)
+    if flags.stream:
+        splits = _stream(flags, cut)
+    else:
+        found = _read(flags, SPLITS, flags.num_features)
+        splits = Splits(**{**found, "train": cut(found["train"])})
     _describe_labels(flags)
     for name in SPLITS:
         print(describe(name, getattr(splits, name)))
-    if flags.list_size is not None:
-        splits = dataclasses.replace(splits, train=_cut(flags, splits.train))
+    if cut.num_cut:
+        print(cut.describe())
     return splits
 
 
@@ -92,20 +95,34 @@ def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
     return lists
 
 
-def describe(name: str, lists: data.RankingLists) -> str:
+def describe(name: str, lists: data.RankingLists | data.StreamedLists) -> str:
     """Returns a line about some lists."""
-    grades, counts = np.unique(lists.labels, return_counts=True)
-    if len(grades) <= 10:
-        shown = " ".join(f"{g:g}:{c:,}" for g, c in zip(grades, counts))
+    counts = lists.label_counts
+    if len(counts) <= 10:
+        shown = " ".join(f"{g:g}:{c:,}" for g, c in sorted(counts.items()))
     else:
-        shown = f"{grades[0]:g} to {grades[-1]:g}"
-    empty = np.add.reduceat(lists.labels > 0, lists.row_splits[:-1]) == 0
+        shown = f"{min(counts):g} to {max(counts):g}"
     return (
         f"{name}: {lists.num_lists:,} queries, {lists.num_items:,} items of "
         f"{lists.num_features} features, list size {lists.lengths.min()} to "
         f"{lists.lengths.max()}, labels {shown}, "
-        f"{int(empty.sum()):,} queries without a relevant item"
+        f"{lists.num_empty:,} queries without a relevant item"
     )
+
+
+def _tell_cut(
+    flags: Any,
+    train: data.RankingLists | data.StreamedLists,
+    num_cut: int,
+    num_left_out: int,
+) -> None:
+    """Says what --list_size has left out, if anything."""
+    if num_cut:
+        print(
+            f"--list_size={flags.list_size} cut {num_cut:,} of {train.num_lists:,} "
+            f"training lists; {num_left_out:,} of {train.num_items + num_left_out:,} "
+            "items are left out."
+        )
 
 
 def source(flags: Any) -> Source:
@@ -118,7 +135,12 @@ def source(flags: Any) -> Source:
         return _Synthetic(flags)
     if flags.dataset == "text":
         return _Text(flags)
-    from pipelines import tfds_source  # which needs this module
+    # Those modules need this one.
+    if flags.dataset == "elwc":
+        from pipelines import elwc_source
+
+        return elwc_source.ElwcSource(flags)
+    from pipelines import tfds_source
 
     return tfds_source.TfdsSource(flags)
 
@@ -154,28 +176,30 @@ def _describe_labels(flags: Any) -> None:
         print(f"Labels: {wanted.describe()}.")
 
 
-def _cut(flags: Any, train: data.RankingLists) -> data.RankingLists:
-    """Cuts long training lists as the flags say, and says what is left out."""
-    rule = "a random choice of their items"
-    if flags.first_stage_feature is not None:
-        rule = f"the items with the highest feature {flags.first_stage_feature}"
-    try:
-        kept, cut = data.truncate(
-            train, flags.list_size, flags.seed, flags.first_stage_feature
-        )
-    except ValueError as error:
+def _stream(flags: Any, cut: long_lists.LongLists) -> Splits:
+    """Reads 'valid' and 'test', and of 'train' what streaming wants to know."""
+    with_labels = labels.from_flags(flags)
+    origin: Any = source(flags)
+    if not hasattr(origin, "stream"):
         raise ValueError(
-            f"--first_stage_feature={flags.first_stage_feature}: {error}"
-        ) from error
-    if cut:
-        relevant, still = (int((lists.labels > 0).sum()) for lists in (train, kept))
-        print(
-            f"--list_size={flags.list_size} cut {cut:,} of {train.num_lists:,} "
-            f"training lists to {rule}; {train.num_items - kept.num_items:,} of "
-            f"{train.num_items:,} items are left out, {relevant - still:,} of "
-            f"{relevant:,} relevant ones among them."
+            f"--stream is given, but --dataset is {flags.dataset!r}. Only "
+            "--dataset=elwc can be read again and again."
         )
-    return kept
+    for split in SPLITS:
+        if split not in origin.splits:
+            raise ValueError(
+                f"--stream holds no queries out of the training files: it needs "
+                f"--{split}_path, or a --data_dir that has {split!r}."
+            )
+
+    def prepared(piece: data.RankingLists, number: int) -> data.RankingLists:
+        return cut(with_labels(piece), number)
+
+    train = origin.stream("train", flags.num_features, prepared)
+    valid, test = (
+        with_labels(origin.read(split, train.num_features)) for split in SPLITS[1:]
+    )
+    return Splits(train, valid, test)
 
 
 def reject_paths(flags: Any) -> None:

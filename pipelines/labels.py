@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import tensorflow as tf
 
 from tfr_ext import data, grades, losses, metrics
+
+AnyLists = Union[data.RankingLists, data.StreamedLists]
 
 # Metrics that only know relevant items and others.
 _BINARY = ("precision", "map", "mrr")
@@ -63,9 +65,7 @@ class Labels:
             return None
         return grades.rescaled(self.weights)
 
-    def highest(
-        self, max_label: float | None, all_lists: Sequence[data.RankingLists]
-    ) -> float:
+    def highest(self, max_label: float | None, all_lists: Sequence[AnyLists]) -> float:
         """Returns the highest grade: given, or by definition, or else found.
 
         Args:
@@ -136,7 +136,7 @@ def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
 
 
 def check_max_label(
-    loss: str, loss_params: dict[str, Any], all_lists: Sequence[data.RankingLists]
+    loss: str, loss_params: dict[str, Any], all_lists: Sequence[AnyLists]
 ) -> None:
     """Checks that no label is above the highest that a loss was told.
 
@@ -157,12 +157,12 @@ def check_max_label(
         )
 
 
-def _highest(all_lists: Sequence[data.RankingLists]) -> float:
-    return max(float(lists.labels.max(initial=0)) for lists in all_lists)
+def _highest(all_lists: Sequence[AnyLists]) -> float:
+    return max(lists.max_label for lists in all_lists)
 
 
 def warnings(
-    train: data.RankingLists,
+    train: AnyLists,
     names: Iterable[str],
     convention: metrics.Convention,
     loss: tf.keras.losses.Loss,
@@ -179,8 +179,10 @@ def warnings(
     """
     config = loss.get_config()
     if config.get("grade_values") is not None:
+        if isinstance(train, data.StreamedLists):
+            return []  # It has the labels of all items, not their distributions.
         return _warnings_of_grades(train, config)
-    lowest, highest = float(train.labels.min()), float(train.labels.max())
+    lowest, highest = min(train.label_counts), train.max_label
     if lowest == highest:
         return [f"All training labels are {lowest:g}: there is nothing to learn."]
     thresholds = []

@@ -13,7 +13,13 @@ import tensorflow_ranking as tfr
 from absl import logging
 
 from tfr_ext import checkpoints, export, losses, models, schedules
-from tfr_ext.data import BatchedLists, LabelTransform, RankingLists
+from tfr_ext.data import (
+    BatchedLists,
+    LabelTransform,
+    RankingLists,
+    StreamedBatches,
+    StreamedLists,
+)
 from tfr_ext.metrics import Convention, higher_is_better
 
 
@@ -62,11 +68,11 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
 
 
 class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
-    """Gives a pipeline lists in memory, and the serving signatures for them."""
+    """Gives a pipeline lists, and the serving signatures for them."""
 
     def __init__(
         self,
-        train: RankingLists,
+        train: RankingLists | StreamedLists,
         valid: RankingLists,
         batch_size: int,
         seed: int,
@@ -77,7 +83,7 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
         """Initialises the builder.
 
         Args:
-            train: lists to train on, in a new order each epoch.
+            train: lists to train on, in a new order each epoch; in memory or streamed.
             valid: lists to validate on.
             batch_size: most lists of a batch.
             seed: seed of the order.
@@ -89,14 +95,16 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
             ValueError: if the labels are not what `label_transform` or `num_grades`
                 wants.
         """
-        self.train = BatchedLists(
-            train,
-            batch_size,
-            seed,
-            label_transform=label_transform,
-            num_grades=num_grades,
-            max_padding=max_padding,
-        )
+        options: dict[str, Any] = {
+            "label_transform": label_transform,
+            "num_grades": num_grades,
+            "max_padding": max_padding,
+        }
+        self.train: BatchedLists | StreamedBatches
+        if isinstance(train, StreamedLists):
+            self.train = StreamedBatches(train, batch_size, seed, **options)
+        else:
+            self.train = BatchedLists(train, batch_size, seed, **options)
         self.valid = BatchedLists(
             valid, batch_size, num_grades=num_grades, max_padding=max_padding
         )

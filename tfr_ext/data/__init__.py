@@ -10,11 +10,13 @@ from tfr_ext.data.batching import (
     score_lists,
 )
 from tfr_ext.data.collecting import concatenate
+from tfr_ext.data.elwc import ElwcReader, ElwcSchema, iter_elwc, read_elwc
 from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.label_transforms import binary_labels, expected_labels
 from tfr_ext.data.letor import DataFormatError, read_letor
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.streams import StreamedBatches, StreamedLists
 from tfr_ext.data.synthetic import synthetic_lists
 from tfr_ext.data.truncation import truncate
 
@@ -25,12 +27,18 @@ __all__ = [
     "BatchedLists",
     "BinomialLabels",
     "DataFormatError",
+    "ElwcReader",
+    "ElwcSchema",
     "LabelTransform",
     "RankingLists",
+    "StreamedBatches",
+    "StreamedLists",
     "binary_labels",
     "concatenate",
     "expected_labels",
+    "iter_elwc",
     "padded_batch",
+    "read_elwc",
     "read_letor",
     "score_lists",
     "synthetic_lists",

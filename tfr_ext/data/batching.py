@@ -72,6 +72,23 @@ def padded_batch(
     return {FEATURES: features, MASK: mask}, labels
 
 
+def batch_signature(num_features: int, num_grades: int | None) -> tuple:
+    """Returns the shapes and types of batches, as `tf.TensorSpec`s.
+
+    Args:
+        num_features: width of the features.
+        num_grades: number of grades, if the labels are distributions.
+    """
+    grades = [] if num_grades is None else [num_grades]
+    return (
+        {
+            FEATURES: tf.TensorSpec([None, None, num_features], tf.float32),
+            MASK: tf.TensorSpec([None, None], tf.bool),
+        },
+        tf.TensorSpec([None, None, *grades], tf.float32),
+    )
+
+
 class BatchedLists:
     """Batches of lists, in a new order each epoch, as a `tf.data.Dataset`.
 
@@ -217,15 +234,7 @@ class BatchedLists:
                     lists = self.lists(number)
                 yield padded_batch(lists, order[position], self._num_grades is not None)
 
-        features = self._lists.num_features
-        grades = [] if self._num_grades is None else [self._num_grades]
-        signature = (
-            {
-                FEATURES: tf.TensorSpec([None, None, features], tf.float32),
-                MASK: tf.TensorSpec([None, None], tf.bool),
-            },
-            tf.TensorSpec([None, None, *grades], tf.float32),
-        )
+        signature = batch_signature(self._lists.num_features, self._num_grades)
         dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
         cardinality = tf.data.experimental.assert_cardinality(steps)
         return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)

@@ -51,6 +51,14 @@ class BinomialLabels:
                 f"Received: {self.max_label}."
             )
 
+    def of_piece(self, number: int) -> BinomialLabels:
+        """Returns what draws other labels for one of several pieces of the lists.
+
+        Args:
+            number: number of the piece.
+        """
+        return dataclasses.replace(self, seed=(number << 32) + self.seed)
+
     def __call__(self, labels: np.ndarray, epoch: int) -> np.ndarray:
         """Draws labels.
 

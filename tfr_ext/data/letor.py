@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import gzip
 import operator
-import os
 import zlib
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from tfr_ext.data import letor_arrays, letor_diagnosis
+from tfr_ext.data.files import Paths, find_files
 from tfr_ext.data.letor_diagnosis import Chunk, DataFormatError
 from tfr_ext.data.lists import RankingLists
 
@@ -32,7 +31,7 @@ _MAX_OUTPUT_BYTES = 16 << 30
 
 
 def read_letor(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: Paths,
     num_features: int | None = None,
     missing_value: float = 0.0,
 ) -> RankingLists:
@@ -79,9 +78,7 @@ def read_letor(
     """
     if num_features is not None and num_features < 1:
         raise ValueError(f"`num_features` must be at least 1. Received: {num_features}")
-    files = _find_files(paths)
-    if not files:
-        raise FileNotFoundError(f"Expected a path. Received: paths={paths!r}.")
+    files = find_files(paths)
     result = _Result(num_features)
     num_null = 0
     for path in files:
@@ -103,30 +100,6 @@ def read_letor(
             "Replaced %d NULL values by %s in %s.", num_null, missing_value, paths
         )
     return result.finish()
-
-
-def _find_files(paths: Any) -> list[str]:
-    """Expands patterns; every one must match."""
-    if isinstance(paths, str):
-        patterns = [pattern.strip() for pattern in paths.split(",")]
-    elif isinstance(paths, os.PathLike):
-        patterns = [os.fspath(paths)]
-    else:
-        return [file for path in paths for file in _find_files(path)]
-    files = []
-    for pattern in patterns:
-        matches = sorted(tf.io.gfile.glob(pattern)) if pattern else []
-        if not matches and pattern and tf.io.gfile.exists(pattern):
-            matches = [pattern]  # A name such as `a[1].txt` is not a pattern.
-        if not matches:
-            raise FileNotFoundError(
-                f"No file matches {pattern!r}. Received: paths={paths!r}."
-            )
-        for path in matches:
-            if tf.io.gfile.isdir(path):
-                raise IsADirectoryError(f"{path} is a directory. Expected a file.")
-        files += matches
-    return files
 
 
 def _read_chunks(path: str) -> Iterator[bytes]:

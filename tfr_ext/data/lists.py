@@ -118,9 +118,39 @@ class RankingLists:
         return self.features.shape[1]
 
     @property
+    def num_grades(self) -> int | None:
+        """Width of the label distributions, or None."""
+        shares = self.label_distributions
+        return None if shares is None else shares.shape[1]
+
+    @property
+    def max_label(self) -> float:
+        """The highest label; 0 if there is none."""
+        return float(self.labels.max(initial=0))
+
+    @property
+    def label_counts(self) -> dict[float, int]:
+        """Number of items by label, from the lowest to the highest."""
+        labels, counts = np.unique(self.labels, return_counts=True)
+        return dict(zip(labels.tolist(), counts.tolist()))
+
+    @property
+    def num_empty(self) -> int:
+        """Number of lists without a label above 0."""
+        relevant = np.concatenate([[0], np.cumsum(self.labels > 0)])
+        return int((np.diff(relevant[self.row_splits]) == 0).sum())
+
+    @property
     def lengths(self) -> np.ndarray:
         """Number of items of each list, shape `[num_lists]`."""
         return np.diff(self.row_splits)
+
+
+def are_distributions(rows: np.ndarray) -> np.ndarray:
+    """Returns for each row whether it is of at least 2 probabilities that sum to 1."""
+    total = rows.sum(axis=1)
+    right = (rows >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
+    return right & (rows.shape[1] >= 2)
 
 
 def _check_distributions(distributions: np.ndarray, items: int) -> None:
@@ -131,8 +161,7 @@ def _check_distributions(distributions: np.ndarray, items: int) -> None:
             f"`label_distributions` must have shape [{items}, num_grades] with at "
             f"least 2 grades. Received: {shape}."
         )
-    total = distributions.sum(axis=1)
-    right = (distributions >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
+    right = are_distributions(distributions)
     if not right.all():
         item = int(np.flatnonzero(~right)[0])
         raise ValueError(

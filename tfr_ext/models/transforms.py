@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tfr_ext import checks
-from tfr_ext.data import batching
+from tfr_ext.data import batching, buckets
 from tfr_ext.data.lists import RankingLists
 
 _FORMS = ("log1p", "query_minmax", "standard", "clip:LO:HI")
@@ -357,7 +357,7 @@ def _moments(
     low, high = np.array(math.inf), np.array(-math.inf)
     for lists in pieces:
         order = np.argsort(lists.lengths, kind="stable")
-        for chosen in batching.cut_by_items(order, lists.lengths, _MAX_ITEMS):
+        for chosen in buckets.cut_by_items(order, lists.lengths, _MAX_ITEMS):
             batch, _ = batching.padded_batch(lists, chosen)
             features, mask = batch[batching.FEATURES], batch[batching.MASK]
             for layer in layers:

@@ -1,0 +1,110 @@
+"""ELWC TFRecords as a source of lists: `--dataset=elwc`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pipelines.inputs import SPLITS
+from tfr_ext import data
+from tfr_ext.data import files, manifest, shards, streams
+
+
+class ElwcSource:
+    """ELWC files, checked against their manifest if they have one; a `Source`."""
+
+    def __init__(self, flags: Any):
+        """Finds out which splits there are.
+
+        Raises:
+            ValueError: if flags do not fit each other, or --data_dir has no manifest.
+        """
+        self._flags = flags
+        self._manifest: manifest.Manifest | None = None
+        self._schema = data.ElwcSchema(
+            flags.elwc_features,
+            flags.elwc_context_features,
+            flags.elwc_label,
+            flags.elwc_query_id,
+            flags.elwc_doc_id,
+            flags.elwc_label_distribution,
+        )
+        with_paths = [s for s in SPLITS if getattr(flags, f"{s}_path")]
+        self.splits: Collection[str] = with_paths
+        if flags.data_dir is None:
+            return
+        if with_paths:
+            raise ValueError(
+                f"Give --data_dir or --{with_paths[0]}_path with --dataset=elwc, not "
+                "both."
+            )
+        self._manifest = manifest.load(flags.data_dir)
+        if self._manifest is None:
+            raise ValueError(
+                f"--data_dir={flags.data_dir} has no {manifest.FILE_NAME}. Without "
+                "one, name the files: --train_path and so on."
+            )
+        self.splits = [s for s in SPLITS if s in self._manifest.splits]
+
+    def read(self, split: str, num_features: int | None) -> data.RankingLists:
+        """See `Source`."""
+        found = self._checked(split, num_features)
+        return data.concatenate(self._pieces(found, num_features))
+
+    def stream(
+        self,
+        split: str,
+        num_features: int | None,
+        transform: streams.PieceTransform | None,
+    ) -> data.StreamedLists:
+        """Reads a split once, and gives what reads it again in each epoch.
+
+        Args:
+            split: one of `splits`.
+            num_features: width that the lists must have; None if any will do.
+            transform: changes lists as they are read.
+        """
+        found = self._checked(split, num_features)
+        return data.StreamedLists(
+            found.files, num_features, self._schema, transform, found.check_counts
+        )
+
+    def _checked(self, split: str, num_features: int | None) -> shards.CheckedShards:
+        """Finds the files of a split and checks what their manifest says of them."""
+        flags = self._flags
+        if self._manifest is not None:
+            if split not in self._manifest.splits:
+                raise ValueError(
+                    f"--data_dir={flags.data_dir} has no split {split!r}: its manifest "
+                    f"names {', '.join(self._manifest.splits)}."
+                )
+            paths = shards.split_files(flags.data_dir, self._manifest, split)
+        else:
+            given = getattr(flags, f"{split}_path")
+            if not given:
+                other = "" if flags.test_path else " (or --test_path to evaluate)"
+                raise ValueError(
+                    f"--dataset=elwc needs --{split}_path{other}, or --data_dir."
+                )
+            paths = files.find_files(given)
+        found = shards.CheckedShards(paths)
+        if self._schema == data.ElwcSchema():  # Else it tells of other features.
+            found.check_width(num_features)
+        if not found.manifests:
+            print(
+                f"{split}: no {manifest.FILE_NAME} beside the files to check them by."
+            )
+        return found
+
+    def _pieces(
+        self, found: shards.CheckedShards, num_features: int | None
+    ) -> Iterator[data.RankingLists]:
+        reader = data.ElwcReader(found.files, num_features, self._schema)
+        for path in found.files:
+            queries = items = 0
+            for piece in reader.pieces(path):
+                queries += piece.num_lists
+                items += piece.num_items
+                yield piece
+            found.check_counts(path, queries, items)
+        reader.finish()
