@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,16 +97,47 @@ def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
 def describe(name: str, lists: data.RankingLists) -> str:
     """Returns a line about some lists."""
     grades, counts = np.unique(lists.labels, return_counts=True)
-    if len(grades) <= 10:
-        labels = " ".join(f"{g:g}:{c:,}" for g, c in zip(grades, counts))
-    else:
-        labels = f"{grades[0]:g} to {grades[-1]:g}"
     empty = np.add.reduceat(lists.labels > 0, lists.row_splits[:-1]) == 0
+    return describe_counts(
+        name,
+        queries=lists.num_lists,
+        items=lists.num_items,
+        num_features=lists.num_features,
+        list_sizes=(lists.lengths.min(), lists.lengths.max()),
+        labels=dict(zip(grades.tolist(), counts.tolist())),
+        empty=int(empty.sum()),
+    )
+
+
+def describe_counts(
+    name: str,
+    queries: int,
+    items: int,
+    num_features: int,
+    list_sizes: tuple[int, int],
+    labels: Mapping[float, int],
+    empty: int,
+) -> str:
+    """Returns a line about lists of which only these numbers are at hand.
+
+    Args:
+        name: what they are called.
+        queries: number of lists.
+        items: number of items.
+        num_features: width of the features.
+        list_sizes: items of the shortest and of the longest list.
+        labels: number of items of each label, rising; empty if it is not known.
+        empty: lists without a label above 0.
+    """
+    shown = "of many values"
+    if len(labels) > 10:
+        shown = f"{min(labels):g} to {max(labels):g}"
+    elif labels:
+        shown = " ".join(f"{g:g}:{c:,}" for g, c in labels.items())
     return (
-        f"{name}: {lists.num_lists:,} queries, {lists.num_items:,} items of "
-        f"{lists.num_features} features, list size {lists.lengths.min()} to "
-        f"{lists.lengths.max()}, labels {labels}, "
-        f"{int(empty.sum()):,} queries without a relevant item"
+        f"{name}: {queries:,} queries, {items:,} items of {num_features} features, "
+        f"list size {list_sizes[0]} to {list_sizes[1]}, labels {shown}, "
+        f"{empty:,} queries without a relevant item"
     )
 
 
@@ -128,17 +159,12 @@ def _read(
 ) -> dict[str, data.RankingLists]:
     """Reads splits, or holds them out of 'train'."""
     origin = source(flags)
-    # The same, whatever is wanted.
-    held_out = {
-        split: getattr(flags, f"{split}_fraction")
-        for split in SPLITS[1:]
-        if split not in origin.splits
-    }
+    fractions = held_out(flags, origin.splits)  # The same, whatever is wanted.
     found: dict[str, data.RankingLists] = {}
-    if "train" in wanted or any(split in held_out for split in wanted):
+    if "train" in wanted or any(split in fractions for split in wanted):
         train = origin.read("train", num_features)
         num_features = train.num_features
-        found = _split(train, held_out, flags.seed)
+        found = _split(train, fractions, flags.seed)
     return {
         split: found[split] if split in found else origin.read(split, num_features)
         for split in wanted
@@ -207,19 +233,56 @@ class _Synthetic:
         )
 
 
-def _split(lists: data.RankingLists, fractions: dict, seed: int) -> dict:
-    """Holds out shares of the queries, at least one each; 'train' has the rest."""
-    order = np.random.default_rng(seed).permutation(lists.num_lists)
+def held_out(flags: Any, splits: Collection[str]) -> dict[str, float]:
+    """Returns which splits are held out of 'train', and what share of its queries.
+
+    Args:
+        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        splits: the splits that the source has.
+    """
+    return {
+        split: getattr(flags, f"{split}_fraction")
+        for split in SPLITS[1:]
+        if split not in splits
+    }
+
+
+def hold_out(
+    num_lists: int, fractions: Mapping[str, float], seed: int
+) -> dict[str, np.ndarray]:
+    """Chooses which lists each split has, at least one each; 'train' has the rest.
+
+    Args:
+        num_lists: number of lists.
+        fractions: share of the lists of each split that is held out.
+        seed: seed of the choice.
+
+    Returns:
+        Indices of lists, rising.
+
+    Raises:
+        ValueError: if there are too few lists.
+    """
+    order = np.random.default_rng(seed).permutation(num_lists)
     parts, start = {}, 0
     for name, fraction in fractions.items():
-        count = max(1, round(fraction * lists.num_lists))
+        count = max(1, round(fraction * num_lists))
         # In file order, as the other queries are.
-        parts[name] = lists.select(np.sort(order[start : start + count]))
+        parts[name] = np.sort(order[start : start + count])
         start += count
-    if start >= lists.num_lists:
+    if start >= num_lists:
         raise ValueError(
-            f"{lists.num_lists} queries are too few to hold out "
+            f"{num_lists} queries are too few to hold out "
             f"{' and '.join(f'{v:g} for {k}' for k, v in fractions.items())}."
         )
-    parts["train"] = lists.select(np.sort(order[start:])) if start else lists
-    return parts
+    return {"train": np.sort(order[start:]), **parts}
+
+
+def _split(
+    lists: data.RankingLists, fractions: Mapping[str, float], seed: int
+) -> dict[str, data.RankingLists]:
+    """Holds out shares of the queries."""
+    if not fractions:
+        return {"train": lists}
+    chosen = hold_out(lists.num_lists, fractions, seed)
+    return {split: lists.select(which) for split, which in chosen.items()}
