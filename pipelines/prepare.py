@@ -198,7 +198,12 @@ def _units(directory: str, division: prepare_sources.Division) -> list[Unit]:
     fractions = inputs.held_out(FLAGS, pieces)
     num_features, has_doc_ids = FLAGS.num_features, True
     chosen: list[dict[str, np.ndarray]] = []
-    if fractions or (division.needs_width and num_features is None):
+    needs_width = division.needs_width and num_features is None
+    if fractions or needs_width:
+        reasons = [f"hold out queries for {split!r}" for split in fractions]
+        if needs_width:
+            reasons.append("find the number of features (--num_features spares that)")
+        print(f"Reading the training data once before, to {', '.join(reasons)}.")
         surveys = _survey(directory, pieces["train"])
         num_features = max(survey.num_features for survey in surveys)
         if fractions:
@@ -237,11 +242,7 @@ def _units(directory: str, division: prepare_sources.Division) -> list[Unit]:
 
 
 def _survey(directory: str, pieces: Sequence[prepare_sources.Piece]) -> list[Survey]:
-    """Reads the training data once before it is written."""
-    hint = (
-        "" if FLAGS.num_features else " and features; --num_features spares the latter"
-    )
-    print(f"Reading the training data once to count its queries{hint}.")
+    """Reads the training data once, before it is written."""
     units = [
         Unit(f"survey-{index:05}", directory, piece, FLAGS.num_features)
         for index, piece in enumerate(pieces)

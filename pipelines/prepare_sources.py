@@ -106,6 +106,7 @@ class SyntheticPiece:
     """Some lists of a source that can only be drawn as a whole; a `Piece`."""
 
     flags: str  # as JSON
+    num_features: int
     start: int
     stop: int
 
@@ -115,7 +116,7 @@ class SyntheticPiece:
 
     def survey(self, num_features: int | None) -> Survey:
         """See `Piece`."""
-        return _survey(self.read(num_features))
+        return Survey(self.stop - self.start, self.num_features, has_doc_ids=False)
 
     def locate(self, query_id: str) -> str:
         """See `Piece`."""
@@ -206,7 +207,8 @@ def _divide_synthetic(
     slices = _slices(count, feature_bytes, piece_bytes)
     paths: dict[str, list[str]] = {f"{split}_path": [] for split in inputs.SPLITS}
     text = json.dumps({**paths, **flag_values})
-    return Division({"train": [SyntheticPiece(text, *part) for part in slices]}, [])
+    pieces: list[Piece] = [SyntheticPiece(text, width, *part) for part in slices]
+    return Division({"train": pieces}, [])
 
 
 def _divide_tfds(flags: Any, piece_bytes: int) -> Division:
