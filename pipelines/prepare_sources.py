@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import os
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from pipelines import inputs
-from tfr_ext.data import RankingLists, letor_ranges, manifest
+from tfr_ext.data import RankingLists, letor_ranges
 from tfr_ext.data.files import find_files
 from tfr_ext.data.letor_ranges import Survey, TextRange
 
@@ -228,21 +227,10 @@ def _divide_tfds(flags: Any, piece_bytes: int) -> Division:
     return Division(pieces, [p for info in infos.values() for p in info.filepaths])
 
 
-def _divide_elwc(flags: Any, origin: inputs.Source) -> Division:
-    from pipelines.elwc_source import schema
-
-    files: dict[str, list[str]] = {}
-    for split in origin.splits:
-        paths = getattr(flags, f"{split}_path")
-        if paths:
-            files[split] = find_files(paths)
-        else:
-            shards = manifest.load(flags.data_dir)
-            assert shards is not None  # else there would be no such split
-            names = [shard.name for shard in shards.splits[split].shards]
-            files[split] = [os.path.join(flags.data_dir, name) for name in names]
+def _divide_elwc(flags: Any, origin: Any) -> Division:
+    files = {s: origin.checked(s, flags.num_features).files for s in origin.splits}
     pieces: dict[str, list[Piece]] = {
-        split: [ElwcPiece(path, schema(flags)) for path in paths]
+        split: [ElwcPiece(path, origin.schema) for path in paths]
         for split, paths in files.items()
     }
     return Division(pieces, sum(files.values(), []))
