@@ -224,7 +224,7 @@ def _divide_tfds(flags: Any, piece_bytes: int) -> Division:
         ]
         for split, info in infos.items()
     }
-    return Division(pieces, [p for info in infos.values() for p in info.filepaths])
+    return Division(pieces, [str(p) for info in infos.values() for p in info.filepaths])
 
 
 def _divide_elwc(flags: Any, origin: Any) -> Division:
