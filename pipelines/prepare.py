@@ -158,6 +158,7 @@ def _is_finished(directory: str, plan: dict[str, Any]) -> bool:
             f"--output_dir={directory} has shards, and no {_PLAN_FILE} that tells of "
             "what. Name another directory, or start anew with --overwrite."
         )
+    _clear(work, lambda name: True)  # An --overwrite may have been killed.
     tf.io.gfile.makedirs(work)
     prepare_units.write_text(path, json.dumps(plan, indent=1))
     return False

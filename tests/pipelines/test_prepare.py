@@ -294,6 +294,19 @@ def test_shards_of_nobody_knows_what_are_refused(tmp_path, run):
         run(*given, f"--output_dir={tmp_path / 'out'}")
 
 
+def test_nothing_of_a_killed_overwrite_is_believed(tmp_path, run):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    run(*given)
+    expected = files_of(tmp_path / "out")
+    for path in (tmp_path / "out").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    survey = {"queries": 7, "num_features": 3, "has_doc_ids": False}
+    (tmp_path / "out/.prepare/survey-00000.json").write_text(json.dumps(survey))
+    run(*given)
+    assert files_of(tmp_path / "out") == expected
+
+
 def test_a_source_that_changes_meanwhile_is_told(tmp_path, run, monkeypatch):
     given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
     check = prepare._check_queries
