@@ -9,8 +9,6 @@ Killed and started again, it goes on. Training reads the shards with --dataset=e
 from __future__ import annotations
 
 import collections
-import json
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,16 +19,21 @@ import tensorflow as tf
 from absl import flags
 
 import tfr_ext
-from pipelines import command, inputs, prepare_beam, prepare_sources, prepare_units
+from pipelines import (
+    command,
+    inputs,
+    prepare_beam,
+    prepare_directory,
+    prepare_report,
+    prepare_sources,
+    prepare_units,
+)
 from pipelines import flags as shared_flags
 from pipelines.prepare_units import Output, Unit, Written
-from tfr_ext.data import elwc_writer, manifest
 from tfr_ext.data.letor_ranges import Survey
 
 FLAGS = flags.FLAGS
 
-_PLAN_FILE = "plan.json"
-_SHARD = re.compile(r"(train|valid|test)-\d{5}-of-\d{5}\.tfrecord")
 # What tells which lists there are. Training does the rest, with the other data flags.
 _SOURCE_FLAGS = re.compile(
     "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing_value|seed"
@@ -76,7 +79,7 @@ def prepare() -> None:
         FLAGS, source_flags, max(1, int(FLAGS.shard_megabytes * 1e6))
     )
     plan = _plan(source_flags, division.files)
-    if _is_finished(directory, plan):
+    if prepare_directory.is_finished(directory, plan, FLAGS.overwrite):
         return
     unknown = prepare_beam.unknown_options(FLAGS.beam_args)
     if unknown:
@@ -89,14 +92,9 @@ def prepare() -> None:
             "Files of the source changed while they were read. Start anew, with "
             "--overwrite."
         )
-    content = _manifest(found, source_flags)
-    prepare_units.write_text(
-        os.path.join(directory, manifest.FILE_NAME), content.as_json()
-    )
-    _clear(
-        os.path.join(directory, prepare_units.WORK_DIRECTORY), lambda n: n != _PLAN_FILE
-    )
-    print(_summary(content, found))
+    content = prepare_report.describe(found, source_flags)
+    prepare_directory.finish(directory, content)
+    print(prepare_report.summary(content, found, directory))
 
 
 def _source_flags() -> dict[str, Any]:
@@ -121,76 +119,6 @@ def _plan(source_flags: Mapping[str, Any], files: Sequence[str]) -> dict[str, An
         "flags": {**source_flags, "shard_megabytes": FLAGS.shard_megabytes},
         "files": {path: [s.length, s.mtime_nsec] for path, s in stats.items()},
     }
-
-
-def _is_finished(directory: str, plan: dict[str, Any]) -> bool:
-    """Tells whether the directory has all of the plan's shards, and else begins it.
-
-    Raises:
-        ValueError: if it has shards of another plan.
-    """
-    work = os.path.join(directory, prepare_units.WORK_DIRECTORY)
-    path = os.path.join(work, _PLAN_FILE)
-    manifest_path = os.path.join(directory, manifest.FILE_NAME)
-    if FLAGS.overwrite:
-        if tf.io.gfile.exists(manifest_path):
-            tf.io.gfile.remove(manifest_path)  # First: without it nothing is finished.
-        _clear(directory, _SHARD.fullmatch)
-        _clear(work, lambda name: True)
-    finished = tf.io.gfile.exists(manifest_path)
-    if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            differences = _differences(json.loads(file.read()), plan)
-        if differences:
-            raise ValueError(
-                f"--output_dir={directory} has shards of something else:\n  "
-                + "\n  ".join(differences)
-                + "\nName another directory, or start anew with --overwrite."
-            )
-        if finished:
-            print(f"The shards in {directory} are finished: there is nothing to do.")
-            return True
-        print(f"Going on with the shards in {directory}.")
-        _clear(work, lambda name: name.endswith(".writing") or name == "error.json")
-        return False
-    if finished or any(map(_SHARD.fullmatch, _names(directory))):
-        raise ValueError(
-            f"--output_dir={directory} has shards, and no {_PLAN_FILE} that tells of "
-            "what. Name another directory, or start anew with --overwrite."
-        )
-    _clear(work, lambda name: True)  # An --overwrite may have been killed.
-    tf.io.gfile.makedirs(work)
-    prepare_units.write_text(path, json.dumps(plan, indent=1))
-    return False
-
-
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns a line for each flag and file that is another now."""
-    lines = []
-    if then["tfr_ext"] != now["tfr_ext"]:
-        lines.append(f"tfr_ext {then['tfr_ext']} then, {now['tfr_ext']} now")
-    for kind, mark in (("flags", "--"), ("files", "")):
-        for name in dict.fromkeys([*then[kind], *now[kind]]):
-            old, new = (x[kind].get(name, "(not there)") for x in (then, now))
-            if old == new:
-                continue
-            if mark:
-                lines.append(f"--{name}={old} then, {new} now")
-            else:
-                lines.append(f"{name}: [bytes, time of change] {old} then, {new} now")
-    return lines
-
-
-def _clear(directory: str, is_ours: Callable[[str], Any]) -> None:
-    """Removes files of a directory."""
-    for name in _names(directory):
-        if is_ours(name):
-            tf.io.gfile.remove(os.path.join(directory, name))
-
-
-def _names(directory: str) -> list[str]:
-    """Returns what is in a directory, if it is there."""
-    return tf.io.gfile.listdir(directory) if tf.io.gfile.isdir(directory) else []
 
 
 def _units(directory: str, division: prepare_sources.Division) -> list[Unit]:
@@ -224,6 +152,8 @@ def _units(directory: str, division: prepare_sources.Division) -> list[Unit]:
     counts: collections.Counter[str] = collections.Counter()
     units = []
     for (split, index, piece), splits in zip(parts, wanted):
+        if not splits:
+            continue  # It has no lists at all.
         outputs = []
         for name, which in splits.items():
             shard = f"{name}-{counts[name]:05}-of-{totals[name]:05}.tfrecord"
@@ -306,80 +236,6 @@ def _check_queries(units: Sequence[Unit], found: Sequence[Written]) -> None:
                     f"began before, at {other.piece.locate(query)}; expected the lines "
                     "of a query next to each other in one file."
                 )
-
-
-def _manifest(
-    found: Sequence[Written], source_flags: Mapping[str, Any]
-) -> manifest.Manifest:
-    """Describes what was written."""
-    records = _by_split(found)
-    every = [record for split in records.values() for record in split]
-    for record in every:
-        widths = record.num_features, record.num_grades
-        if widths != (every[0].num_features, every[0].num_grades):
-            raise ValueError(
-                f"{record.shard.name} has {widths[0]} features and {widths[1]} grades "
-                f"of label distributions, and {every[0].shard.name} has "
-                f"{every[0].num_features} and {every[0].num_grades}."
-            )
-    return manifest.Manifest(
-        num_features=every[0].num_features,
-        num_grades=every[0].num_grades,
-        source=source_flags,
-        splits={
-            split: manifest.Split(
-                shards=[record.shard for record in parts],
-                labels=_label_counts(parts),
-                max_label=max(record.max_label for record in parts),
-                max_list_size=max(record.max_list_size for record in parts),
-            )
-            for split, parts in records.items()
-        },
-    )
-
-
-def _by_split(found: Sequence[Written]) -> dict[str, list[elwc_writer.Record]]:
-    return {
-        split: [f.records[split] for f in found if split in f.records]
-        for split in inputs.SPLITS
-        if any(split in f.records for f in found)
-    }
-
-
-def _label_counts(records: Sequence[elwc_writer.Record]) -> dict[str, int]:
-    """Sums counts of labels; there are none if a shard has none, or of too many."""
-    total: collections.Counter[str] = collections.Counter()
-    for record in records:
-        if not record.labels:
-            return {}
-        total.update(record.labels)
-    if len(total) > elwc_writer.MAX_COUNTED_LABELS:
-        return {}
-    return dict(sorted(total.items(), key=lambda item: float(item[0])))
-
-
-def _summary(content: manifest.Manifest, found: Sequence[Written]) -> str:
-    """Returns what is printed at the end."""
-    lines = []
-    for split, records in _by_split(found).items():
-        entry = content.splits[split]
-        text = inputs.describe_counts(
-            split,
-            queries=entry.queries,
-            items=entry.items,
-            num_features=content.num_features,
-            list_sizes=(min(r.min_list_size for r in records), entry.max_list_size),
-            labels={float(label): count for label, count in entry.labels.items()},
-            empty=sum(record.empty_queries for record in records),
-        )
-        lines.append(f"{text}, shards: {len(records)}")
-    size = sum(s.bytes for split in content.splits.values() for s in split.shards)
-    shards = sum(len(split.shards) for split in content.splits.values())
-    lines.append(
-        f"{shards:,} shards, {size / 1e6:,.1f} MB. To train on them:\n"
-        f"python -m pipelines.train --dataset=elwc --data_dir={FLAGS.output_dir} ..."
-    )
-    return "\n".join(lines)
 
 
 def main() -> None:
