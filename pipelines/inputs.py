@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,16 +97,46 @@ def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
 
 def describe(name: str, lists: data.RankingLists | data.StreamedLists) -> str:
     """Returns a line about some lists."""
-    counts = lists.label_counts
-    if len(counts) <= 10:
-        shown = " ".join(f"{g:g}:{c:,}" for g, c in sorted(counts.items()))
-    else:
-        shown = f"{min(counts):g} to {max(counts):g}"
+    return describe_counts(
+        name,
+        queries=lists.num_lists,
+        items=lists.num_items,
+        num_features=lists.num_features,
+        list_sizes=(lists.lengths.min(), lists.lengths.max()),
+        label_counts=lists.label_counts,
+        empty=lists.num_empty,
+    )
+
+
+def describe_counts(
+    name: str,
+    queries: int,
+    items: int,
+    num_features: int,
+    list_sizes: tuple[int, int],
+    label_counts: Mapping[float, int],
+    empty: int,
+) -> str:
+    """Returns a line about lists of which only these numbers are at hand.
+
+    Args:
+        name: what they are called.
+        queries: number of lists.
+        items: number of items.
+        num_features: width of the features.
+        list_sizes: items of the shortest and of the longest list.
+        label_counts: number of items by label; empty if it is not known.
+        empty: lists without a label above 0.
+    """
+    shown = "of many values"
+    if len(label_counts) > 10:
+        shown = f"{min(label_counts):g} to {max(label_counts):g}"
+    elif label_counts:
+        shown = " ".join(f"{g:g}:{c:,}" for g, c in sorted(label_counts.items()))
     return (
-        f"{name}: {lists.num_lists:,} queries, {lists.num_items:,} items of "
-        f"{lists.num_features} features, list size {lists.lengths.min()} to "
-        f"{lists.lengths.max()}, labels {shown}, "
-        f"{lists.num_empty:,} queries without a relevant item"
+        f"{name}: {queries:,} queries, {items:,} items of {num_features} features, "
+        f"list size {list_sizes[0]} to {list_sizes[1]}, labels {shown}, "
+        f"{empty:,} queries without a relevant item"
     )
 
 
@@ -151,17 +181,12 @@ def _read(
     """Reads splits, or holds them out of 'train'; their labels as the flags want."""
     with_labels = labels.from_flags(flags)
     origin = source(flags)
-    # The same, whatever is wanted.
-    held_out = {
-        split: getattr(flags, f"{split}_fraction")
-        for split in SPLITS[1:]
-        if split not in origin.splits
-    }
+    fractions = held_out(flags, origin.splits)  # The same, whatever is wanted.
     found: dict[str, data.RankingLists] = {}
-    if "train" in wanted or any(split in held_out for split in wanted):
+    if "train" in wanted or any(split in fractions for split in wanted):
         train = with_labels(origin.read("train", num_features))
         num_features = train.num_features
-        found = _split(train, held_out, flags.seed)
+        found = _split(train, fractions, flags.seed)
     return {
         split: found[split]
         if split in found
@@ -264,19 +289,56 @@ class _Synthetic:
         )
 
 
-def _split(lists: data.RankingLists, fractions: dict, seed: int) -> dict:
-    """Holds out shares of the queries, at least one each; 'train' has the rest."""
-    order = np.random.default_rng(seed).permutation(lists.num_lists)
+def held_out(flags: Any, splits: Collection[str]) -> dict[str, float]:
+    """Returns which splits are held out of 'train', and what share of its queries.
+
+    Args:
+        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        splits: the splits that the source has.
+    """
+    return {
+        split: getattr(flags, f"{split}_fraction")
+        for split in SPLITS[1:]
+        if split not in splits
+    }
+
+
+def hold_out(
+    num_lists: int, fractions: Mapping[str, float], seed: int
+) -> dict[str, np.ndarray]:
+    """Chooses which lists each split has, at least one each; 'train' has the rest.
+
+    Args:
+        num_lists: number of lists.
+        fractions: share of the lists of each split that is held out.
+        seed: seed of the choice.
+
+    Returns:
+        Indices of lists, rising.
+
+    Raises:
+        ValueError: if there are too few lists.
+    """
+    order = np.random.default_rng(seed).permutation(num_lists)
     parts, start = {}, 0
     for name, fraction in fractions.items():
-        count = max(1, round(fraction * lists.num_lists))
+        count = max(1, round(fraction * num_lists))
         # In file order, as the other queries are.
-        parts[name] = lists.select(np.sort(order[start : start + count]))
+        parts[name] = np.sort(order[start : start + count])
         start += count
-    if start >= lists.num_lists:
+    if start >= num_lists:
         raise ValueError(
-            f"{lists.num_lists} queries are too few to hold out "
+            f"{num_lists} queries are too few to hold out "
             f"{' and '.join(f'{v:g} for {k}' for k, v in fractions.items())}."
         )
-    parts["train"] = lists.select(np.sort(order[start:])) if start else lists
-    return parts
+    return {"train": np.sort(order[start:]), **parts}
+
+
+def _split(
+    lists: data.RankingLists, fractions: Mapping[str, float], seed: int
+) -> dict[str, data.RankingLists]:
+    """Holds out shares of the queries."""
+    if not fractions:
+        return {"train": lists}
+    chosen = hold_out(lists.num_lists, fractions, seed)
+    return {split: lists.select(which) for split, which in chosen.items()}

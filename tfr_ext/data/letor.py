@@ -79,20 +79,11 @@ def read_letor(
     if num_features is not None and num_features < 1:
         raise ValueError(f"`num_features` must be at least 1. Received: {num_features}")
     files = find_files(paths)
-    result = _Result(num_features)
+    result = ListsBuilder(num_features)
     num_null = 0
     for path in files:
-        line = 1
-        for text in _read_chunks(path):
-            if line == 1:
-                text = text.removeprefix(b"\xef\xbb\xbf")  # Some editors' mark.
-            chunk = letor_arrays.parse_fast(text, line, num_features, missing_value)
-            if chunk is None:
-                chunk = letor_diagnosis.parse_slowly(
-                    text, path, line, num_features, missing_value
-                )
+        for chunk in read_chunks(path, num_features, missing_value):
             result.append(chunk, path)
-            line += text.count(b"\n")
             num_null += chunk.num_null
         result.end_file(path)
     if num_null:
@@ -102,35 +93,96 @@ def read_letor(
     return result.finish()
 
 
-def _read_chunks(path: str) -> Iterator[bytes]:
-    """Yields the text of a file in pieces that end with a line feed."""
+def is_gzip(path: str) -> bool:
+    """Whether a file begins as those that gzip writes do."""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def read_chunks(
+    path: str,
+    num_features: int | None,
+    missing_value: float,
+    start: int = 0,
+    end: int | None = None,
+    first_line: int = 1,
+) -> Iterator[Chunk]:
+    """Reads a file chunk by chunk.
+
+    Args:
+        path: The file.
+        num_features: Largest index accepted; None for `letor_diagnosis.MAX_INDEX`.
+        missing_value: What `NULL` becomes.
+        start: Where to begin, a byte at which a line begins.
+        end: Where to end, after the end of a line; None for the end of the file.
+        first_line: Number of the line at `start`.
+
+    Yields:
+        What the lines say.
+
+    Raises:
+        DataFormatError: If a line is wrong, or the file is a damaged gzip file.
+    """
+    line = first_line
+    for text in read_lines(path, start, end):
+        if line == 1 and not start:
+            text = text.removeprefix(b"\xef\xbb\xbf")  # Some editors' mark.
+        chunk = letor_arrays.parse_fast(text, line, num_features, missing_value)
+        if chunk is None:
+            chunk = letor_diagnosis.parse_slowly(
+                text, path, line, num_features, missing_value
+            )
+        yield chunk
+        line += text.count(b"\n")
+
+
+def read_lines(path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """Yields the text of a file in pieces that end with a line feed.
+
+    Args:
+        path: The file; what gzip packed is unpacked.
+        start: The byte to begin at, 0 in a file that gzip packed.
+        end: The byte to end before; None for the end of the file.
+
+    Raises:
+        DataFormatError: If the file is a damaged gzip file.
+    """
+    packed = is_gzip(path)
     with tf.io.gfile.GFile(path, "rb") as raw:
-        magic = raw.read(2)
-        raw.seek(0)
-        file = gzip.GzipFile(fileobj=raw, mode="rb") if magic == b"\x1f\x8b" else raw
+        if start:
+            raw.seek(start)
+        file = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
         begun: list[bytes] = []  # A line of which the end is still to be read.
-        while True:
+        left = _CHUNK_BYTES if end is None else end - start
+        while left > 0:
             try:
-                text = file.read(_CHUNK_BYTES)
+                text = file.read(min(_CHUNK_BYTES, left))
             except (EOFError, OSError, zlib.error) as error:
                 raise DataFormatError(
                     f"expected a whole gzip file. Found: {error}", path
                 ) from error
             if not text:
                 break
-            end = text.rfind(b"\n") + 1
-            begun.append(text[:end] if end else text)
-            if end:
+            if end is not None:
+                left -= len(text)
+            stop = text.rfind(b"\n") + 1
+            begun.append(text[:stop] if stop else text)
+            if stop:
                 yield b"".join(begun)
-                begun = [text[end:]]
+                begun = [text[stop:]]
     if any(begun):
         yield b"".join(begun) + b"\n"
 
 
-class _Result:
+class ListsBuilder:
     """The arrays that grow chunk by chunk."""
 
     def __init__(self, num_features: int | None) -> None:
+        """Starts with no lines.
+
+        Args:
+            num_features: Width of the result; None for the largest index.
+        """
         self._fixed_width = num_features is not None
         self._features = np.zeros([0, num_features or 0], np.float32)
         self._rows = 0  # `_features` has some to spare.
@@ -164,6 +216,32 @@ class _Result:
             )
         self._rows_before_file = self._rows
         self._open_query = None
+
+    def take_whole(self) -> RankingLists:
+        """Returns the lists that are whole, and goes on with the last one alone."""
+        end = self._starts[-1] if self._starts else 0
+        labels = np.concatenate([np.zeros(0, np.float32), *self._labels])
+        lists = RankingLists(
+            features=self._features[:end],
+            labels=labels[:end],
+            row_splits=np.array(self._starts or [0], np.int64),
+            query_ids=self._query_ids[:-1],
+            doc_ids=self._doc_ids and self._doc_ids[:end],
+        )
+        # A copy, because it will be resized, and the part returned must not.
+        self._features = self._features[end : self._rows].copy()
+        self._rows -= end
+        self._rows_before_file -= end
+        self._labels = [labels[end:]]
+        self._starts = [0] if self._starts else []
+        self._query_ids = self._query_ids[-1:]
+        self._doc_ids = self._doc_ids and self._doc_ids[end:]
+        return lists
+
+    @property
+    def feature_bytes(self) -> int:
+        """Bytes of the features of all lines that it holds."""
+        return self._rows * self._features.shape[1] * 4
 
     def finish(self) -> RankingLists:
         """Returns everything that was added."""

@@ -1,0 +1,194 @@
+"""What one worker does: reads a piece, and writes the shards of its lists.
+
+What it found goes to a file of its own beside the shards, after them. So a finished
+unit of work is known to be finished, and nothing has to come back from a worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import uuid
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.prepare_sources import Piece
+from tfr_ext.data import elwc_writer, manifest
+from tfr_ext.data.letor_ranges import Survey
+
+WORK_DIRECTORY = ".prepare"
+_ERROR_FILE = "error.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A shard that gets lists of a piece.
+
+    Attributes:
+        split: the split of the shard.
+        name: its file name.
+        chosen: which lists of the piece it gets, rising; None for all.
+    """
+
+    split: str
+    name: str
+    chosen: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """The work on one piece.
+
+    Attributes:
+        name: a name of its own in `directory`.
+        directory: where everything is written.
+        piece: what is read.
+        num_features: width that the lists must have; None if any will do.
+        has_doc_ids: whether document ids are written, if the piece has any.
+        outputs: what is written; nothing to survey the piece only.
+    """
+
+    name: str
+    directory: str
+    piece: Piece
+    num_features: int | None
+    has_doc_ids: bool = True
+    outputs: tuple[Output, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What a unit wrote.
+
+    Attributes:
+        records: what each shard holds, by its split.
+        query_ids: the queries of the piece, in order.
+    """
+
+    records: dict[str, elwc_writer.Record]
+    query_ids: list[str]
+
+
+def work(unit: Unit) -> None:
+    """Does the work of a unit, unless another has failed.
+
+    An error of the data is kept for `raise_error`: runners repeat what fails, and say
+    where in their own code, and not in whose data, it happened.
+    """
+    error_path = _work_path(unit.directory, _ERROR_FILE)
+    if tf.io.gfile.exists(error_path):
+        return
+    try:
+        found: Any = _write(unit) if unit.outputs else _survey(unit)
+    except (ValueError, FileNotFoundError) as error:
+        write_text(error_path, json.dumps(str(error)))
+        return
+    text = json.dumps(dataclasses.asdict(found))
+    write_text(_work_path(unit.directory, f"{unit.name}.json"), text)
+
+
+def raise_error(directory: str) -> None:
+    """Raises the error of a unit, if one has failed."""
+    path = _work_path(directory, _ERROR_FILE)
+    if tf.io.gfile.exists(path):
+        message = _read_json(path)
+        tf.io.gfile.remove(path)
+        raise ValueError(message)
+
+
+def surveyed(unit: Unit) -> Survey | None:
+    """Returns what a unit found, if it has finished."""
+    path = _work_path(unit.directory, f"{unit.name}.json")
+    return Survey(**_read_json(path)) if tf.io.gfile.exists(path) else None
+
+
+def written(unit: Unit) -> Written | None:
+    """Returns what a unit wrote, if it has finished and its shards are there."""
+    path = _work_path(unit.directory, f"{unit.name}.json")
+    if not tf.io.gfile.exists(path):
+        return None
+    content = _read_json(path)
+    records = {
+        split: elwc_writer.Record(
+            **{**record, "shard": manifest.Shard(**record["shard"])}
+        )
+        for split, record in content["records"].items()
+    }
+    for record in records.values():
+        shard = os.path.join(unit.directory, record.shard.name)
+        if (
+            not tf.io.gfile.exists(shard)
+            or tf.io.gfile.stat(shard).length != record.shard.bytes
+        ):
+            return None
+    return Written(records, content["query_ids"])
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file aside and renames it, so that it is there whole or not at all.
+
+    Args:
+        path: the file, on any file system that `tf.io.gfile` knows.
+        text: all of its content.
+    """
+    aside = f"{path}.{uuid.uuid4().hex}.writing"
+    with tf.io.gfile.GFile(aside, "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(aside, path, overwrite=True)
+
+
+def _write(unit: Unit) -> Written:
+    query_ids: list[str] = []
+    aside = _work_path(unit.directory, "")
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(
+                elwc_writer.ShardWriter(unit.directory, output.name, aside)
+            )
+            for output in unit.outputs
+        ]
+        for lists in unit.piece.read(unit.num_features):
+            if unit.num_features not in (None, lists.num_features):
+                raise ValueError(
+                    f"{unit.piece.locate(lists.query_ids[0])} has lists of "
+                    f"{lists.num_features} features, expected {unit.num_features}."
+                )
+            if not unit.has_doc_ids:
+                lists = dataclasses.replace(lists, doc_ids=None)
+            first = len(query_ids)
+            query_ids += lists.query_ids
+            for output, writer in zip(unit.outputs, writers):
+                chosen = output.chosen
+                if chosen is None:
+                    writer.write(lists)
+                    continue
+                here = np.searchsorted(chosen, [first, len(query_ids)])
+                writer.write(lists.select(chosen[slice(*here)] - first))
+    records = {}
+    for output, writer in zip(unit.outputs, writers):
+        assert writer.record is not None  # All have ended well.
+        records[output.split] = writer.record
+        shard = writer.record.shard
+        print(
+            f"{shard.name}: {shard.queries:,} queries, {shard.items:,} items, "
+            f"{shard.bytes / 1e6:,.1f} MB",
+            flush=True,
+        )
+    return Written(records, query_ids)
+
+
+def _survey(unit: Unit) -> Survey:
+    return unit.piece.survey(unit.num_features)
+
+
+def _work_path(directory: str, name: str) -> str:
+    return os.path.join(directory, WORK_DIRECTORY, name)
+
+
+def _read_json(path: str) -> Any:
+    with tf.io.gfile.GFile(path) as file:
+        return json.loads(file.read())

@@ -1,0 +1,433 @@
+"""The preparation of shards: what TensorFlow Ranking reads is what training would."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_ranking as tfr
+from absl import flags
+from absl.testing import flagsaver
+
+from pipelines import flags as shared_flags
+from pipelines import inputs, prepare, prepare_beam
+from tests.conftest import run_command
+from tests.data.test_letor_ranges import WIDTH, assert_same, write_text
+from tests.pipelines.test_train import ROOT
+from tfr_ext import data
+from tfr_ext.data import manifest
+
+FLAGS = flags.FLAGS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _flags():
+    """The command's flags, in this process."""
+    prepare.define_flags()
+    yield
+    by_module = FLAGS.flags_by_module_dict()
+    for module in (shared_flags.__name__, prepare.__name__):
+        for flag in list(by_module[module]):
+            delattr(FLAGS, flag.name)
+
+
+@pytest.fixture
+def run(capsys):
+    """Returns a function that runs the command here, and returns what it prints."""
+
+    def run_here(*args, work=prepare.main):
+        capsys.readouterr()
+        with flagsaver.flagsaver():
+            FLAGS(["prepare", *map(str, args)])
+            work()
+        return capsys.readouterr().out
+
+    return run_here
+
+
+def read_split(directory, split, num_features):
+    """Reads shards with TensorFlow Ranking's parser, in the order of their names."""
+    files = sorted(map(str, directory.glob(f"{split}-*.tfrecord")))
+    records = list(tf.data.TFRecordDataset(files))
+    parsed = tfr.data.parse_from_example_list(
+        records,
+        context_feature_spec={"query_id": tf.io.FixedLenFeature([1], tf.string)},
+        example_feature_spec={
+            "float_features": tf.io.FixedLenFeature(
+                [num_features], tf.float32, [0.0] * num_features
+            ),
+            "label": tf.io.FixedLenFeature([1], tf.float32, [-1.0]),
+            "doc_id": tf.io.FixedLenFeature([1], tf.string, [""]),
+        },
+    )
+    labels = parsed["label"].numpy()[..., 0]
+    real = labels >= 0
+    names = [name.decode() for name in parsed["doc_id"].numpy()[..., 0][real]]
+    return data.RankingLists(
+        features=parsed["float_features"].numpy()[real],
+        labels=labels[real],
+        row_splits=np.concatenate([[0], np.cumsum(real.sum(axis=1))]),
+        query_ids=[name.decode() for name in parsed["query_id"].numpy()[:, 0]],
+        doc_ids=names if all(names) else None,
+    )
+
+
+def shards(directory):
+    return sorted(name for name in os.listdir(directory) if name.endswith(".tfrecord"))
+
+
+def files_of(directory):
+    """All that a finished preparation leaves, but for the time of the source."""
+    names = [*shards(directory), "manifest.json"]
+    assert sorted([*names, ".prepare"]) == sorted(os.listdir(directory))
+    assert os.listdir(directory / ".prepare") == ["plan.json"]
+    return {name: (directory / name).read_bytes() for name in names}
+
+
+def text_flags(tmp_path, seed=0, **kwargs):
+    path = write_text(tmp_path / "train.txt", seed, queries=80, **kwargs)
+    return ("--dataset=text", f"--train_path={path}", "--shard_megabytes=0.002")
+
+
+@pytest.mark.parametrize("held_out", [(), ("valid",), ("valid", "test")])
+def test_shards_of_text_are_what_training_reads(tmp_path, run, held_out):
+    given = [*text_flags(tmp_path), "--seed=3"]
+    for split in {"valid", "test"}.difference(held_out):
+        path = write_text(tmp_path / f"{split}.txt", seed=1)
+        packed = tmp_path / f"{split}.gz"
+        packed.write_bytes(gzip.compress((tmp_path / f"{split}.txt").read_bytes()))
+        given.append(f"--{split}_path={path if split == 'valid' else packed}")
+    out = tmp_path / "out"
+    printed = run(*given, f"--output_dir={out}")
+    expected = []
+    described = run(
+        *given,
+        f"--output_dir={out}",
+        work=lambda: expected.append(inputs.load(FLAGS)),
+    )
+    assert len(list(out.glob("train-*"))) > 5
+    found = manifest.load(str(out))
+    assert found.num_features == WIDTH and found.num_grades is None
+    for split in inputs.SPLITS:
+        lists = getattr(expected[0], split)
+        assert_same(read_split(out, split, WIDTH), lists)
+        entry = found.splits[split]
+        assert (entry.queries, entry.items) == (lists.num_lists, lists.num_items)
+        assert entry.max_list_size == lists.lengths.max()
+        assert entry.max_label == lists.labels.max()
+        labels, counts = np.unique(lists.labels, return_counts=True)
+        assert entry.labels == {f"{k:g}": n for k, n in zip(labels, counts)}
+    for line in described.splitlines():  # With the number of shards at the end.
+        assert f"\n{line}, shards: " in printed
+    assert f"--dataset=elwc --data_dir={out}" in printed
+
+
+def test_the_manifest_names_every_shard_and_its_digest(tmp_path, run):
+    run(*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    content = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    every = [s for split in content["splits"].values() for s in split["shards"]]
+    assert sorted(s["name"] for s in every) == shards(tmp_path / "out")
+    for split, entry in content["splits"].items():
+        count = len(entry["shards"])
+        names = [f"{split}-{i:05}-of-{count:05}.tfrecord" for i in range(count)]
+        assert [shard["name"] for shard in entry["shards"]] == names
+    for shard in every:
+        text = (tmp_path / "out" / shard["name"]).read_bytes()
+        assert shard["bytes"] == len(text)
+        assert shard["sha256"] == hashlib.sha256(text).hexdigest()
+    assert content["source"]["train_path"] == [str(tmp_path / "train.txt")]
+    assert content["source"]["seed"] == 0
+    assert "synthetic_list_size" not in content["source"]
+
+
+def test_shards_of_synthetic_lists(tmp_path, run):
+    given = (
+        "--dataset=synthetic",
+        "--synthetic_num_queries=50",
+        "--synthetic_list_size=7",
+        "--seed=5",
+        "--list_size=4",
+        f"--output_dir={tmp_path / 'out'}",
+    )
+    printed = run(*given, "--shard_megabytes=0.01")
+    assert "--list_size=4 is left to training; shards are as given." in printed
+    expected = []
+    without = [flag for flag in given if "--list_size" not in flag]
+    run(*without, work=lambda: expected.append(inputs.load(FLAGS)))
+    for split in inputs.SPLITS:
+        found = read_split(tmp_path / "out", split, 25)
+        assert_same(found, getattr(expected[0], split))
+    assert len(list((tmp_path / "out").glob("train-*"))) == 4  # Of 35 kB.
+
+
+def test_document_ids_are_in_all_held_out_splits_or_in_none(tmp_path, run):
+    path = tmp_path / "train.txt"
+    lines = [f"1 qid:{q} 1:{q} #docid = d{q}\n" for q in range(40)]
+    lines[30] = lines[30].replace("docid", "id")
+    path.write_text("".join(lines))
+    given = ("--dataset=text", f"--train_path={path}", "--shard_megabytes=0.0003")
+    run(*given, f"--output_dir={tmp_path / 'out'}")
+    for split in inputs.SPLITS:
+        assert read_split(tmp_path / "out", split, 1).doc_ids is None
+
+
+# Interruptions.
+
+
+def start(*args):
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipelines.prepare", *map(str, args)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def test_killed_and_started_again(tmp_path, run):
+    given = (*text_flags(tmp_path), "--shard_megabytes=0.0005")
+    out = tmp_path / "out"
+    before = {}
+    for finished in (2, random.randint(5, 20)):
+        process = start(*given, f"--output_dir={out}")
+        seen = 0
+        for line in process.stdout:
+            seen += ".tfrecord: " in line
+            if seen == finished:
+                process.send_signal(signal.SIGKILL)
+                break
+        else:
+            pytest.fail(f"{finished} shards were never written")
+        process.wait()
+        process.stdout.close()
+        assert not (out / "manifest.json").exists()
+        for name, time in before.items():
+            assert (out / name).stat().st_mtime_ns == time
+        # All but the last unit have said that they are finished.
+        done = [p for p in (out / ".prepare").glob("train-*.json")]
+        names = [
+            record["shard"]["name"]
+            for path in done
+            for record in json.loads(path.read_text())["records"].values()
+        ]
+        before = {name: (out / name).stat().st_mtime_ns for name in names}
+        assert before
+    printed = run(*given, f"--output_dir={out}")
+    assert "Going on with the shards in" in printed
+    assert "pieces were finished before" in printed
+    for name, time in before.items():
+        assert (out / name).stat().st_mtime_ns == time
+        assert f"{name}: " not in printed
+    run(*given, f"--output_dir={tmp_path / 'undisturbed'}")
+    assert files_of(out) == files_of(tmp_path / "undisturbed")
+
+
+def test_a_damaged_shard_is_written_again(tmp_path, run):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    run(*given)
+    expected = files_of(tmp_path / "out")
+    # As killed right before the manifest, and then one shard is cut and one lost.
+    with pytest.raises(KeyError):
+        run(*given, "--overwrite", work=interrupted_before_the_manifest)
+    names = shards(tmp_path / "out")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    os.truncate(tmp_path / "out" / names[2], 100)
+    (tmp_path / "out" / names[4]).unlink()
+    printed = run(*given)
+    assert f"{names[2]}: " in printed and f"{names[4]}: " in printed
+    assert f"{names[0]}: " not in printed
+    assert files_of(tmp_path / "out") == expected
+
+
+def interrupted_before_the_manifest():
+    def interrupt(*_):
+        raise KeyError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "_check_queries", interrupt)
+        prepare.main()
+
+
+def test_finished_shards_stay(tmp_path, run):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    run(*given)
+    before = files_of(tmp_path / "out")
+    printed = run(*given, "--list_size=3")
+    assert "are finished: there is nothing to do" in printed
+    assert files_of(tmp_path / "out") == before
+
+
+def test_other_flags_or_files_are_refused(tmp_path, run):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    run(*given)
+    before = files_of(tmp_path / "out")
+    with pytest.raises(ValueError, match="--seed=0 then, 1 now\n") as info:
+        run(*given, "--seed=1", "--shard_megabytes=64")
+    assert "--shard_megabytes=0.002 then, 64.0 now" in str(info.value)
+    path = tmp_path / "train.txt"
+    path.write_bytes(path.read_bytes() + b"\n1 qid:new 1:1 #docid = new\n")
+    with pytest.raises(ValueError, match=r"train.txt: \[bytes, time of change\] \[\d"):
+        run(*given)
+    assert files_of(tmp_path / "out") == before
+    run(*given, "--shard_megabytes=0.004", "--overwrite")
+    after = files_of(tmp_path / "out")  # Without a shard of before.
+    assert len(after) < len(before)
+    assert manifest.load(str(tmp_path / "out")).splits["train"].queries == 49
+
+
+def test_shards_of_nobody_knows_what_are_refused(tmp_path, run):
+    given = text_flags(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "train-00000-of-00001.tfrecord").touch()
+    with pytest.raises(ValueError, match="has shards, and no plan.json"):
+        run(*given, f"--output_dir={tmp_path / 'out'}")
+
+
+def test_nothing_of_a_killed_overwrite_is_believed(tmp_path, run):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    run(*given)
+    expected = files_of(tmp_path / "out")
+    for path in (tmp_path / "out").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    survey = {"queries": 7, "num_features": 3, "has_doc_ids": False}
+    (tmp_path / "out/.prepare/survey-00000.json").write_text(json.dumps(survey))
+    run(*given)
+    assert files_of(tmp_path / "out") == expected
+
+
+def test_a_source_that_changes_meanwhile_is_told(tmp_path, run, monkeypatch):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    check = prepare._check_queries
+    path = tmp_path / "train.txt"
+
+    def change(*args):
+        check(*args)
+        path.write_bytes(path.read_bytes() + b"\n")
+
+    monkeypatch.setattr(prepare, "_check_queries", change)
+    with pytest.raises(ValueError, match="changed while they were read"):
+        run(*given)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+# Errors in the data.
+
+
+@pytest.mark.parametrize("surveyed", [True, False])
+def test_a_bad_line_in_a_later_range(tmp_path, run, surveyed):
+    given = text_flags(tmp_path)
+    path = tmp_path / "train.txt"
+    lines = path.read_bytes().split(b"\n")
+    with_data = [i for i, line in enumerate(lines) if b"#docid" in line]
+    wrong = with_data[len(with_data) // 2]
+    lines[wrong] = b"x" + lines[wrong]
+    path.write_bytes(b"\n".join(lines))
+    if not surveyed:
+        other = write_text(tmp_path / "other.txt", seed=1)
+        given += (f"--num_features={WIDTH}",)
+        given += (f"--valid_path={other}", f"--test_path={other}")
+    with pytest.raises(ValueError) as info:
+        run(*given, f"--output_dir={tmp_path / 'out'}")
+    assert str(info.value).startswith(f"{path}:{wrong + 1}: label is not a number")
+    assert "while running" not in str(info.value)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert bool(shards(tmp_path / "out")) == (not surveyed)  # Those of ranges before.
+    with pytest.raises(ValueError, match=f":{wrong + 1}: label is not a number"):
+        run(*given, f"--output_dir={tmp_path / 'out'}")
+
+
+def test_a_query_in_two_files(tmp_path, run):
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_text("1 qid:1 1:1\n1 qid:2 1:1\n")
+    second.write_text("\n1 qid:3 1:1\n1 qid:1 1:1\n")
+    with pytest.raises(ValueError) as info:
+        run(
+            "--dataset=text",
+            f"--train_path={first},{second}",
+            f"--output_dir={tmp_path / 'out'}",
+        )
+    assert f"{second}:3: query '1' of the train data began before, at {first}:1" in str(
+        info.value
+    )
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    # But the splits may share queries, as the folds of a collection do.
+    second.write_text("1 qid:1 1:1\n")
+    given = [f"--train_path={first}", f"--valid_path={second}", f"--test_path={second}"]
+    run("--dataset=text", *given, f"--output_dir={tmp_path / 'other'}")
+
+
+def test_errors_of_the_flags(tmp_path, run):
+    out = f"--output_dir={tmp_path / 'out'}"
+    given = text_flags(tmp_path)
+    with pytest.raises(ValueError, match="--dataset=text needs --train_path"):
+        run("--dataset=text", f"--test_path={tmp_path / 'train.txt'}", out)
+    with pytest.raises(ValueError, match="index 6 is out of range, expected 1 to 5"):
+        run(*given, out, "--num_features=5")
+    with pytest.raises(FileNotFoundError, match="No file matches"):
+        run("--dataset=text", "--train_path=/no/file", out)
+    with pytest.raises(ValueError, match="--dataset is 'synthetic'"):
+        run(*given, "--dataset=synthetic", out)
+
+
+# Beam.
+
+
+def test_two_worker_processes_write_the_same(tmp_path, run):
+    """In separate processes, which import what they need as other machines would."""
+    other = write_text(tmp_path / "other.txt", seed=1)
+    given = (
+        *text_flags(tmp_path),
+        f"--num_features={WIDTH}",  # Spares a second start of the workers.
+        f"--valid_path={other}",
+        f"--test_path={other}",
+    )
+    run_command(
+        "pipelines.prepare",
+        *given,
+        f"--output_dir={tmp_path / 'two'}",
+        "--beam_args=--direct_running_mode=multi_processing",
+        "--beam_args=--direct_num_workers=2",
+    )
+    run(*given, f"--output_dir={tmp_path / 'one'}")
+    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
+
+
+def test_another_runner_wins(tmp_path, run):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    with pytest.raises(OSError, match="Beam's pipeline failed: .*NoSuchRunner"):
+        run(*given, "--beam_args=--runner=NoSuchRunner", "--beam_args=--colour=red")
+    printed = run(*given, "--beam_args=--runner=BundleBasedDirectRunner")
+    assert "shards: " in printed
+    assert prepare_beam.unknown_options(["--runner=X", "--colour=red"]) == ["--colour"]
+
+
+def test_without_beam(tmp_path, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(SystemExit, match=r"pip install tfr-ext\[beam\]"):
+        run(*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+
+
+def test_workers_that_write_elsewhere_are_told(tmp_path, run, monkeypatch):
+    elsewhere = str(tmp_path / "elsewhere")
+    os.makedirs(os.path.join(elsewhere, ".prepare"))
+    beam_run = prepare_beam.run
+
+    def run_elsewhere(units, work, beam_args):
+        moved = [dataclasses.replace(unit, directory=elsewhere) for unit in units]
+        beam_run(moved, work, beam_args)
+
+    monkeypatch.setattr(prepare_beam, "run", run_elsewhere)
+    with pytest.raises(ValueError, match="pieces are not in .*: do its workers write"):
+        run(*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
