@@ -21,7 +21,7 @@ class ElwcSource:
         """
         self._flags = flags
         self._manifest: manifest.Manifest | None = None
-        self._schema = data.ElwcSchema(
+        self.schema = data.ElwcSchema(
             flags.elwc_features,
             flags.elwc_context_features,
             flags.elwc_label,
@@ -48,7 +48,7 @@ class ElwcSource:
 
     def read(self, split: str, num_features: int | None) -> data.RankingLists:
         """See `Source`."""
-        found = self._checked(split, num_features)
+        found = self.checked(split, num_features)
         return data.concatenate(self._pieces(found, num_features))
 
     def stream(
@@ -64,12 +64,12 @@ class ElwcSource:
             num_features: width that the lists must have; None if any will do.
             transform: changes lists as they are read.
         """
-        found = self._checked(split, num_features)
+        found = self.checked(split, num_features)
         return data.StreamedLists(
-            found.files, num_features, self._schema, transform, found.check_counts
+            found.files, num_features, self.schema, transform, found.check_counts
         )
 
-    def _checked(self, split: str, num_features: int | None) -> shards.CheckedShards:
+    def checked(self, split: str, num_features: int | None) -> shards.CheckedShards:
         """Finds the files of a split and checks what their manifest says of them."""
         flags = self._flags
         if self._manifest is not None:
@@ -88,7 +88,7 @@ class ElwcSource:
                 )
             paths = files.find_files(given)
         found = shards.CheckedShards(paths)
-        if self._schema == data.ElwcSchema():  # Else it tells of other features.
+        if self.schema == data.ElwcSchema():  # Else it tells of other features.
             found.check_width(num_features)
         if not found.manifests:
             print(
@@ -99,7 +99,7 @@ class ElwcSource:
     def _pieces(
         self, found: shards.CheckedShards, num_features: int | None
     ) -> Iterator[data.RankingLists]:
-        reader = data.ElwcReader(found.files, num_features, self._schema)
+        reader = data.ElwcReader(found.files, num_features, self.schema)
         for path in found.files:
             queries = items = 0
             for piece in reader.pieces(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import hashlib
 import json
@@ -431,3 +432,51 @@ def test_workers_that_write_elsewhere_are_told(tmp_path, run, monkeypatch):
     monkeypatch.setattr(prepare_beam, "run", run_elsewhere)
     with pytest.raises(ValueError, match="pieces are not in .*: do its workers write"):
         run(*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+
+
+# From what other sources there are, to what trains on it.
+
+
+def test_training_on_shards_is_training_on_the_text(tmp_path):
+    given = text_flags(tmp_path)[:2]
+    out = tmp_path / "out"
+    small = ("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=silent")
+    run_command("pipelines.prepare", *given, f"--output_dir={out}")
+    train = functools.partial(run_command, "pipelines.train")
+    train(*given, *small, f"--model_dir={tmp_path / 'text'}")
+    shards_of = ("--dataset=elwc", f"--data_dir={out}")
+    train(*shards_of, *small, f"--model_dir={tmp_path / 'elwc'}")
+    for name in ("metrics.json", "run.trec", "per_query.tsv", "qrels.trec"):
+        found = (tmp_path / "elwc" / name).read_text()
+        assert found == (tmp_path / "text" / name).read_text()
+
+
+def test_shards_of_shards(tmp_path, run):
+    run(*text_flags(tmp_path), f"--output_dir={tmp_path / 'one'}")
+    given = ("--dataset=elwc", f"--data_dir={tmp_path / 'one'}")
+    run(*given, f"--output_dir={tmp_path / 'two'}")
+    one, two = files_of(tmp_path / "one"), files_of(tmp_path / "two")
+    assert {**one, "manifest.json": b""} == {**two, "manifest.json": b""}
+    os.truncate(tmp_path / "one" / shards(tmp_path / "one")[1], 50)
+    with pytest.raises(ValueError, match="manifest.json"):
+        run(*given, f"--output_dir={tmp_path / 'three'}")
+
+
+def test_shards_of_a_data_set_of_tfds(tmp_path, run):
+    fold = tmp_path / "files" / "MQ2008" / "Fold1"
+    fold.mkdir(parents=True)
+    for seed, name in enumerate(("train.txt", "vali.txt", "test.txt")):
+        write_text(fold / name, seed)
+    given = (
+        "--dataset=letor4/mq2008_fold1",
+        f"--manual_dir={tmp_path / 'files'}",
+        f"--data_dir={tmp_path / 'tfds'}",
+    )
+    run(*given, f"--output_dir={tmp_path / 'out'}", "--shard_megabytes=0.005")
+    expected = []
+    out = f"--output_dir={tmp_path / 'out'}"
+    run(*given, out, work=lambda: expected.append(inputs.load(FLAGS)))
+    assert len(list((tmp_path / "out").glob("train-*"))) > 3
+    for split in inputs.SPLITS:
+        found = read_split(tmp_path / "out", split, 46)
+        assert_same(found, getattr(expected[0], split))

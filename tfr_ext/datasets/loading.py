@@ -110,22 +110,24 @@ def read(builder: Any, split: str) -> data.RankingLists:
 
     Args:
         builder: as `prepare` returns it.
-        split: 'train', 'valid' or 'test'.
+        split: 'train', 'valid' or 'test', or a part of one, such as 'train[:100]'.
 
     Raises:
         ValueError: if there is no such split, or no list in it.
     """
     known = splits(builder)
-    if split not in known:
+    whole, bracket, part = split.partition("[")
+    if whole not in known:
         raise ValueError(
-            f"{builder.info.full_name} has no split {split!r}"
-            f"{checks.near(split, list(known))} It has: {', '.join(known)}."
+            f"{builder.info.full_name} has no split {whole!r}"
+            f"{checks.near(whole, list(known))} It has: {', '.join(known)}."
         )
-    if not builder.info.splits[known[split]].num_examples:
+    theirs = known[whole] + bracket + part
+    if not builder.info.splits[theirs].num_examples:
         raise ValueError(f"{builder.info.full_name} has no lists in {split!r}.")
     # What TFDS has to say on its own use of its own interface.
     with quiet.without("`FeatureConnector.dtype` is deprecated"):
-        dataset = builder.as_dataset(split=known[split])
+        dataset = builder.as_dataset(split=theirs)
     dataset = dataset.ragged_batch(_QUERIES_PER_PIECE).prefetch(tf.data.AUTOTUNE)
     return data.concatenate(_piece(batch) for batch in dataset)
 
@@ -140,7 +142,7 @@ def load(
 
     Args:
         name: see `builder`.
-        split: 'train', 'valid' or 'test'.
+        split: see `read`.
         data_dir: where TFDS keeps prepared data; its own default if None.
         manual_dir: directory of the downloaded files; not needed once it is prepared.
 
