@@ -22,6 +22,7 @@ from tensorflow_serving.apis import input_pb2
 
 from tests.elwc_files import elwc, put
 from tfr_ext import data
+from tfr_ext.data import elwc_arrays, elwc_diagnosis
 
 EXAMPLES = int(os.environ.get("TFR_EXT_FUZZ", "0"))
 
@@ -455,3 +456,39 @@ def test_damaged_elwc(protos, changes, of_record, of_file, compressed):
         np.testing.assert_array_equal(lists.label_distributions, expected)
     else:
         assert lists.label_distributions is None
+
+
+@fuzz(2000)
+@given(
+    st.sampled_from(COLLECTIONS),
+    PLACES,
+    mutations(["flip", "replace", "flip", "delete"], st.binary(max_size=4), 3),
+)
+def test_damaged_records_of_the_same_size(protos, at, changes):
+    """The fast path accepts what the reference does, or says nothing."""
+    records = [proto.SerializeToString() for proto in protos]
+    schema = data.ElwcSchema()
+    widths = elwc_diagnosis.measure(records[0], "file", schema)
+    fast = elwc_arrays.FastParser(schema, widths)
+    assert fast.parse(records) is not None  # And learns their layouts.
+    at = at % len(records)
+    record = mutate_bytes(records[at], changes)
+    chunk = fast.parse([record])
+    event("in doubt" if chunk is None else "accepted")
+    if chunk is None:
+        return
+    # Widths are those of the first record; its items are left out of what is compared.
+    first = input_pb2.ExampleListWithContext.FromString(records[0])
+    first.context.features.feature["query_id"].bytes_list.value[0] = b"the-first"
+    judged = chunk.labels >= 0
+    items, _, shares = read_protos([first.SerializeToString(), record], "file")
+    items = items[len(first.examples) :]
+    assert [label for _, label, _, _ in items] == chunk.labels[judged].tolist()
+    for (_, _, features, _), row in zip(items, chunk.features[judged]):
+        assert np.float32(list(features.values())).tolist() == row.tolist()
+    names = [query for query, _, _, _ in items]
+    assert set(names) <= {chunk.query_ids[0] or "file:2"}
+    if chunk.distributions is not None:
+        expected = np.array(shares[len(first.examples) :], np.float32)
+        found = chunk.distributions[judged]
+        np.testing.assert_array_equal(found.ravel(), expected.ravel())

@@ -55,7 +55,7 @@ def iter_elwc(
     paths: Paths,
     num_features: int | None = None,
     schema: ElwcSchema = ElwcSchema(),  # noqa: B008 (frozen)
-    lists_per_piece: int = 32,
+    lists_per_piece: int = 16,
 ) -> Iterator[RankingLists]:
     """Reads ELWC files piece by piece, so that memory in use is that of a piece.
 
@@ -145,7 +145,7 @@ class ElwcReader:
         self._num_dropped = 0
 
     def pieces(
-        self, path: str, lists_per_piece: int = 32, check_gzip: bool = True
+        self, path: str, lists_per_piece: int = 16, check_gzip: bool = True
     ) -> Iterator[RankingLists]:
         """Reads a file piece by piece.
 

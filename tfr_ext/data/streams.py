@@ -29,7 +29,7 @@ _RUN_BATCHES = 32
 _FILES_AT_ONCE = 4
 # Labels that are counted one by one; of more there are the lowest and the highest.
 _MAX_LABELS = 1000
-_LISTS_PER_PIECE = 32
+_LISTS_PER_PIECE = 16
 
 # From some lists, and a number that no others have, to as many lists to train on.
 PieceTransform = Callable[[RankingLists, int], RankingLists]
