@@ -140,21 +140,6 @@ def describe_counts(
     )
 
 
-def _tell_cut(
-    flags: Any,
-    train: data.RankingLists | data.StreamedLists,
-    num_cut: int,
-    num_left_out: int,
-) -> None:
-    """Says what --list_size has left out, if anything."""
-    if num_cut:
-        print(
-            f"--list_size={flags.list_size} cut {num_cut:,} of {train.num_lists:,} "
-            f"training lists; {num_left_out:,} of {train.num_items + num_left_out:,} "
-            "items are left out."
-        )
-
-
 def source(flags: Any) -> Source:
     """Returns the source that the flags name.
 
