@@ -67,6 +67,15 @@ def test_batches_keep_within_the_padding_that_is_allowed():
         data.BatchedLists(lists, 64, max_padding=0.9)
 
 
+def test_as_many_batches_as_full_ones_may_need_less_padding():
+    lists = make_lists([10, 12, 11, 90, 91, 92, 93, 94, 95], num_features=1)
+    full = data.BatchedLists(lists, 6, seed=0, max_padding=None)
+    batched = data.BatchedLists(lists, 6, seed=0, max_padding=1.25)
+    assert batched.num_batches == full.num_batches == 2
+    assert full.padding_waste() > 1.25 > batched.padding_waste(0)
+    assert batched.padding_waste(0) == batched.padding_waste(1)
+
+
 def test_every_epoch_has_as_many_batches_as_the_first(monkeypatch):
     """Also where an epoch has several runs, which hold other lists each time."""
     monkeypatch.setattr("tfr_ext.data.batching._BUCKET_BATCHES", 2)

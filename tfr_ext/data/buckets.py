@@ -62,10 +62,8 @@ def cut_by_padding(
     padded = sum(
         (end - start) * lengths[end - 1] for start, end in zip([0, *ends], ends)
     )
-    if num_batches is None:
-        if max_padding is None or padded <= max_padding * items:
-            return ends
-    elif num_batches == len(ends):
+    little = max_padding is None or padded <= max_padding * items
+    if little and num_batches in (None, len(ends)):
         return ends
     # A dynamic program. `least[e]` is the least padded size of the first `e` lists in
     # so many batches; of the last batch all sizes are tried at once.
