@@ -23,7 +23,7 @@ INSTALL_B = "$$($(RUN) -c 'import runpy; \
 	print(runpy.run_path("tfr_ext/_stack.py")["INSTALL_B"])')"
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint docs figures wheel bench reproduce clean help
+.PHONY: demo test lint docs figures wheel bench fuzz reproduce clean help
 
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
@@ -35,6 +35,7 @@ help:
 	@echo 'make figures draw the figures of docs/losses'
 	@echo 'make wheel   build the wheel, install it in an empty environment, use it'
 	@echo 'make bench   speed against named peers'
+	@echo 'make fuzz    the readers on 20,000 damaged files of each format'
 	@echo 'make reproduce DATA=DIR    quality on MQ2008 and OHSUMED, as docs/results.md'
 	@echo 'STACK=A|B and PYTHON=... choose TensorFlow 2.15 or 2.21, and the interpreter.'
 
@@ -65,6 +66,12 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-bench
 	$(RUN) benchmarks/sinkhorn_sort_speed.py
 	$(RUN) benchmarks/growth.py --figure docs/figures/growth.png
 	$(RUN) benchmarks/parse_speed.py
+	$(RUN) benchmarks/input_speed.py
+	$(RUN) benchmarks/input_wait.py
+	$(RUN) benchmarks/read_memory.py
+
+fuzz: $(VENV)/.installed-test
+	TFR_EXT_FUZZ=20000 $(RUN) -m pytest tests/data/test_fuzz.py
 
 reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
