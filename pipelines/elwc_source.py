@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -45,11 +46,29 @@ class ElwcSource:
                 "one, name the files: --train_path and so on."
             )
         self.splits = [s for s in SPLITS if s in self._manifest.splits]
+        path = os.path.join(flags.data_dir, manifest.FILE_NAME)
+        for split in self._manifest.splits:
+            if split not in SPLITS:
+                raise data.DataFormatError(
+                    f"expected splits called {', '.join(SPLITS)}. Found: {split!r}",
+                    path,
+                )
+        for split in SPLITS:
+            files_of = shards.shard_names(flags.data_dir, split)
+            if split not in self.splits and files_of:
+                raise data.DataFormatError(
+                    f"expected an entry for {split!r}, as there is {files_of[0]}. "
+                    "Found: none",
+                    path,
+                )
 
     def read(self, split: str, num_features: int | None) -> data.RankingLists:
         """See `Source`."""
         found = self.checked(split, num_features)
-        return data.concatenate(self._pieces(found, num_features))
+        lists = data.concatenate(self._pieces(found, num_features))
+        if self.schema == data.ElwcSchema():
+            found.check_grades(lists.num_grades)
+        return lists
 
     def stream(
         self,

@@ -51,9 +51,11 @@ def evaluate() -> None:
     lists = inputs.load_test(FLAGS, None if scorer is None else scorer.num_features)
     print(inputs.describe("test", lists))
     wanted = labels.from_flags(FLAGS)
-    convention = dataclasses.replace(
-        convention, max_label=wanted.highest(FLAGS.max_label, [lists])
-    )
+    highest = wanted.highest(FLAGS.max_label, [lists])
+    if FLAGS.max_label is None and scorer is not None:
+        # The test lists alone may lack the highest grade of their collection.
+        highest = max(highest, scorer.max_label or 0.0)
+    convention = dataclasses.replace(convention, max_label=highest)
     if scorer is not None:
         scores = scorer.scores(lists, FLAGS.batch_size)
     else:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
@@ -66,6 +67,22 @@ class Head:
                 )
             count = max(1, int(highest)) + 1
         return dataclasses.replace(self, values=grades.even_values(count))
+
+    def label_values(
+        self, train: data.RankingLists | data.StreamedLists
+    ) -> list[float] | None:
+        """Returns the values of the grades if labels are their expectations.
+
+        Args:
+            train: the training lists.
+        """
+        if self.trained_values is None or isinstance(train, data.StreamedLists):
+            return None
+        shares = train.label_distributions
+        if shares is None:
+            return None
+        expected = shares @ np.array(self.values)
+        return self.values if np.allclose(expected, train.labels, atol=1e-4) else None
 
     def loss_params(self, loss: str, params: dict[str, Any]) -> dict[str, Any]:
         """Returns the loss's parameters, with the values of the grades if it has them.
@@ -152,6 +169,11 @@ def from_flags(flags: Any, loss_params: dict[str, Any]) -> Head:
             raise ValueError(f"--grade_values: {error}") from error
         if kind == "score":
             raise ValueError("--grade_values has no meaning with --head=score.")
+    if flags.binarize_labels is not None and values is not None and len(values) != 2:
+        raise ValueError(
+            f"--binarize_labels={flags.binarize_labels:g} leaves two grades, but "
+            f"--grade_values={','.join(flags.grade_values)} are of {len(values)}."
+        )
     if kind == "grades":
         if flags.label_sampling != "none":
             raise ValueError(

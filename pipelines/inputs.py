@@ -230,7 +230,16 @@ class _Text:
     """LETOR text; a `Source`."""
 
     def __init__(self, flags: Any):
-        """Finds out which splits have files."""
+        """Finds out which splits have files.
+
+        Raises:
+            ValueError: if --missing_value is not a number that features may have.
+        """
+        if not np.isfinite(np.float32(flags.missing_value)):
+            raise ValueError(
+                "--missing_value must be a finite number. "
+                f"Received: {flags.missing_value}."
+            )
         self._flags = flags
         self.splits = [s for s in SPLITS if getattr(flags, f"{s}_path")]
 

@@ -128,11 +128,16 @@ def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
     Raises:
         ValueError: if there is no such loss.
     """
+    return loss_params.get("max_label") is None and _has_max_label(loss, loss_params)
+
+
+def _has_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
+    """Tells whether a loss depends on the highest grade."""
     known = losses.parameters(loss)
-    if "max_label" not in known or loss_params.get("max_label") is not None:
-        return False
     # Of the losses for several metrics, ERR alone has it.
-    return "metric" not in known or loss_params.get("metric") == "err"
+    return "max_label" in known and (
+        "metric" not in known or loss_params.get("metric") == "err"
+    )
 
 
 def check_max_label(
@@ -149,8 +154,10 @@ def check_max_label(
         ValueError: if one is.
     """
     given = loss_params.get("max_label")
+    if given is None or not _has_max_label(loss, loss_params):
+        return
     found = _highest(all_lists)
-    if given is not None and found > np.float32(given):
+    if found > np.float32(given):
         raise ValueError(
             f"--loss_param=max_label={given:g}, but there is a label {found:g}, which "
             f"{loss} would not tell from {given:g}. Left out, it is the highest label."

@@ -78,6 +78,7 @@ def prepare() -> None:
     division = prepare_sources.divide(
         FLAGS, source_flags, max(1, int(FLAGS.shard_megabytes * 1e6))
     )
+    prepare_directory.check_source(directory, division.files)
     plan = _plan(source_flags, division.files)
     if prepare_directory.is_finished(directory, plan, FLAGS.overwrite):
         return

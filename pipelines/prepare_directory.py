@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -62,6 +62,26 @@ def is_finished(directory: str, plan: Mapping[str, Any], overwrite: bool) -> boo
     tf.io.gfile.makedirs(work)
     prepare_units.write_text(path, json.dumps(plan, indent=1))
     return False
+
+
+def check_source(directory: str, files: Iterable[str]) -> None:
+    """Checks that the source is not where its shards would take its place.
+
+    Args:
+        directory: where the shards go.
+        files: the files of the source.
+
+    Raises:
+        ValueError: if a file is one that the shards, or --overwrite, would replace.
+    """
+    target = os.path.realpath(directory)
+    for path in files:
+        there, name = os.path.split(os.path.realpath(path))
+        if there == target and _SHARD.fullmatch(name):
+            raise ValueError(
+                f"--output_dir={directory} is where the source is: {path}. Name "
+                "another directory."
+            )
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -154,16 +154,25 @@ class TfdsPiece:
 
 @dataclasses.dataclass(frozen=True)
 class ElwcPiece:
-    """A file of ELWC TFRecords; a `Piece`."""
+    """A file of ELWC TFRecords; a `Piece`.
+
+    Attributes:
+        path: the file.
+        files: all files of the split, as the reader of all of them needs to know.
+        schema: names of the features.
+    """
 
     path: str
+    files: tuple[str, ...]
     schema: Any
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
         """See `Piece`."""
-        from tfr_ext.data.elwc import iter_elwc
+        from tfr_ext.data.elwc import ElwcReader
 
-        return iter_elwc([self.path], num_features, self.schema)
+        reader = ElwcReader(self.files, num_features, self.schema)
+        yield from reader.pieces(self.path)
+        reader.finish()
 
     def survey(self, num_features: int | None) -> Survey:
         """See `Piece`."""
@@ -230,7 +239,7 @@ def _divide_tfds(flags: Any, piece_bytes: int) -> Division:
 def _divide_elwc(flags: Any, origin: Any) -> Division:
     files = {s: origin.checked(s, flags.num_features).files for s in origin.splits}
     pieces: dict[str, list[Piece]] = {
-        split: [ElwcPiece(path, origin.schema) for path in paths]
+        split: [ElwcPiece(path, tuple(paths), origin.schema) for path in paths]
         for split, paths in files.items()
     }
     return Division(pieces, sum(files.values(), []))

@@ -37,6 +37,10 @@ def train() -> None:
     loss_schedules = shared_flags.parse_schedules(FLAGS.loss_schedule, "loss_schedule")
     head = heads.from_flags(FLAGS, loss_params)
     check_loss(loss_params, loss_schedules, head)
+    if 0 < FLAGS.max_padding < 1:
+        raise ValueError(
+            f"--max_padding must be 0 or at least 1. Received: {FLAGS.max_padding:g}."
+        )
     names = metrics.parse_names(FLAGS.metrics)
     convention = shared_flags.convention()
     for name in [*names, FLAGS.monitor]:
@@ -109,7 +113,7 @@ def train() -> None:
             convention=convention,
             jit_compile=FLAGS.jit_compile,
             grade_values=head.trained_values,
-            label_values=wanted.values,
+            label_values=wanted.values or head.label_values(splits.train),
             loss_diagnostics=FLAGS.loss_diagnostics,
         ),
         strategy,
@@ -263,7 +267,9 @@ def report(
         FLAGS.monitor,
         trained.best_epoch,
     )
-    exported = export.export_ranker(trained.model, os.path.join(directory, "export"))
+    exported = export.export_ranker(
+        trained.model, os.path.join(directory, "export"), convention.max_label
+    )
     # Last: a run that has it is finished.
     checkpoints.write_atomically(
         os.path.join(directory, "metrics.json"),

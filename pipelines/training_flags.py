@@ -21,7 +21,7 @@ STRATEGIES = {
     "multi_worker": "MultiWorkerMirroredStrategy",
 }
 # Flags that say how to run, not what: another value is not another run.
-_NOT_PART_OF_A_RUN = ("model_dir", "overwrite", "verbose")
+_NOT_PART_OF_A_RUN = ("manual_dir", "model_dir", "overwrite", "verbose")
 
 
 def define_training_flags() -> None:

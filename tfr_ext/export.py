@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -21,6 +22,7 @@ MASKED_SIGNATURE = "masked"
 ELWC_SIGNATURE = "elwc"
 
 _ASIDE = ".writing-"
+_EXTRA, _ABOUT = "assets.extra", "tfr_ext.json"
 
 
 def signatures(model: tf.keras.Model) -> dict[str, Callable]:
@@ -78,7 +80,9 @@ def next_version(export_dir: str) -> str:
     return os.path.join(export_dir, str(max(versions) + 1))
 
 
-def export_ranker(model: tf.keras.Model, export_dir: str) -> str:
+def export_ranker(
+    model: tf.keras.Model, export_dir: str, max_label: float | None = None
+) -> str:
     """Exports a ranker as the next version under `export_dir`.
 
     It is written aside and renamed, so that a server never sees half a model.
@@ -86,6 +90,8 @@ def export_ranker(model: tf.keras.Model, export_dir: str) -> str:
     Args:
         model: a model of `{'float_features', 'mask'}`.
         export_dir: the directory of versions that TF Serving watches.
+        max_label: the highest grade of the collection that it was trained on, if that
+            is known; kept for its evaluation.
 
     Returns:
         The directory of the version.
@@ -101,6 +107,10 @@ def export_ranker(model: tf.keras.Model, export_dir: str) -> str:
     try:
         os.chmod(aside, 0o755)  # mkdtemp's own mode would keep a server out
         tf.saved_model.save(module, aside, signatures=signatures(model))
+        # Where a SavedModel has what is not for TensorFlow.
+        os.makedirs(os.path.join(aside, _EXTRA))
+        with open(os.path.join(aside, _EXTRA, _ABOUT), "w", encoding="utf-8") as file:
+            json.dump({"max_label": max_label}, file)
         os.rename(aside, target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -112,6 +122,7 @@ class ExportedScorer:
 
     Attributes:
         num_features: features that it takes.
+        max_label: the highest grade of its collection, if the export tells.
     """
 
     def __init__(self, directory: str):
@@ -135,6 +146,11 @@ class ExportedScorer:
         self._masked = self._loaded.signatures[MASKED_SIGNATURE]
         spec = self._masked.structured_input_signature[1][FEATURES]
         self.num_features = spec.shape[-1]
+        self.max_label: float | None = None
+        about = os.path.join(directory, _EXTRA, _ABOUT)
+        if tf.io.gfile.exists(about):
+            with tf.io.gfile.GFile(about) as file:
+                self.max_label = json.loads(file.read())["max_label"]
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
         """Returns float32 scores `[num_items]`, in the order of the items.

@@ -13,6 +13,7 @@ import tensorflow_ranking as tfr
 from tensorflow_serving.apis import input_pb2
 
 from tests.conftest import make_lists
+from tfr_ext import data
 from tfr_ext.data import elwc_writer
 from tfr_ext.data.elwc_writer import ShardWriter, encode
 
@@ -55,7 +56,7 @@ def test_equals_protobuf(num_features, named, num_grades):
     lists = make_lists([1, 4, 200], num_features=num_features)
     lists = dataclasses.replace(lists, query_ids=["1", "a" * 130, "Größe"])
     if named:
-        lengths = [0, 1, 60, 118, 119, 120, 121, 127, 128, 300, 16_400]
+        lengths = [1, 2, 60, 118, 119, 120, 121, 127, 128, 300, 16_400]
         lists = dataclasses.replace(lists, doc_ids=names(lists, lengths))
     if num_grades:
         lists = with_grades(lists, num_grades)
@@ -152,3 +153,19 @@ def test_refuses_what_readers_would_refuse(tmp_path):
         with ShardWriter(str(tmp_path), NAME) as writer:
             writer.write(make_lists([2], num_features=3))
             writer.write(make_lists([2], num_features=4))
+
+
+@pytest.mark.parametrize(
+    ("query", "doc", "told"),
+    [("my query", "d", "'query_id' is 'my query'"), ("q", "", "'doc_id' is ''")],
+)
+def test_names_that_no_reader_takes_are_refused(query, doc, told):
+    lists = data.RankingLists(
+        np.zeros([1, 2], np.float32),
+        np.float32([1]),
+        np.array([0, 1]),
+        [query],
+        [doc],
+    )
+    with pytest.raises(ValueError, match=told):
+        list(elwc_writer.encode(lists))

@@ -158,3 +158,12 @@ def test_wrong_arguments(tmp_path):
     (part,) = split_file(str(path), 3)
     with pytest.raises(DataFormatError, match="empty.txt: the file holds no data"):
         list(read_range(part, 3))
+
+
+def test_a_line_longer_than_what_is_read_at_once(tmp_path):
+    path = tmp_path / "long.txt"
+    tail = b"0 qid:2 1:1\n1 qid:3 1:1\n"
+    path.write_bytes(b"0 qid:1 1:1 # " + b"x" * (5 << 20) + b"\n" + tail)
+    ranges = split_file(str(path), 1 << 20)
+    found = [[q for p in read_range(r, 1) for q in p.query_ids] for r in ranges]
+    assert found == [["1", "2"], ["3"]]

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -263,3 +264,40 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path):
         for count in (2, 8)
     ]
     assert peaks[1] - peaks[0] < 60, peaks
+
+
+@pytest.mark.parametrize("count", [10, 60])
+def test_a_file_that_changes_is_told(tmp_path, small_runs, count):
+    lists = make_lists(LENGTHS)
+    files = spread(tmp_path, lists, 2)
+    streamed = data.StreamedLists(files)
+    chosen = np.arange(count) % 27
+    other = make_lists(LENGTHS[chosen])
+    write(files[1], protos(other))
+    with pytest.raises(data.DataFormatError, match="s-1: .*changed"):
+        for file in range(2):
+            list(streamed.pieces(file))
+
+
+def test_a_label_that_is_no_grade_is_found_among_many(tmp_path, small_runs):
+    labels = [*range(1100), 0.5, 1500]
+    lists = make_lists([len(labels)], labels=labels, num_features=1)
+    streamed = data.StreamedLists(spread(tmp_path, lists, 1))
+    with pytest.raises(ValueError, match="integers from 0 to 1500.*a label 0.5"):
+        data.StreamedBatches(streamed, 4, 0, num_grades=1501)
+
+
+def test_memory_is_at_most_that_of_four_runs(tmp_path, monkeypatch):
+    lists = make_lists([50] * 256, num_features=200)
+    streamed = data.StreamedLists(spread(tmp_path, lists, 2))
+    monkeypatch.setattr(streams, "_RUN_BATCHES", 16)
+    run = 4 * 16 * 50 * 200 * 4  # bytes of features
+    batches = streams.StreamedBatches(streamed, 4, seed=0).dataset()
+    consumed = iter(batches)
+    next(consumed)
+    tracemalloc.start()
+    for _ in consumed:
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * run

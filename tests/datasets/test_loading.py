@@ -285,3 +285,44 @@ def test_tfds_is_imported_only_when_it_is_needed():
     code = "import sys, tfr_ext.datasets; print('tensorflow_datasets' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("-1 qid:t9 1:1 220:2", "label of item 1 of query 't9' is -1, expected"),
+        ("nan qid:t9 1:1 220:2", "label of item 1 of query 't9' is nan, expected"),
+        ("1 qid:t9 1:1 220:nan", "feature 220 of item 1 of query 't9' is nan"),
+        ("1 qid:t9 1:1 2:-3e39 220:1", "feature 2 of item 1 of query 't9' is -3e"),
+    ],
+)
+def test_numbers_that_lists_may_not_have(load, tmp_path, line, told):
+    text = layouts.letor_text("train", 220, comments=False)
+    texts = {"full/train.txt": f"{text}{line}\n", "full/test.txt": text}
+    layouts.write_archive(tmp_path / "files" / "istella-letor.tar.gz", texts)
+    with pytest.raises(ValueError, match=f"istella/main.*'train': {told}"):
+        load("istella/main")
+
+
+def test_missing_values_of_istella(load, tmp_path, caplog):
+    text = layouts.letor_text("train", 220, comments=False)
+    line = "1 qid:t9 1:1.79769313486231570E+308 2:5 220:1.79769313486231570E+308\n"
+    texts = {"full/train.txt": text + line, "full/test.txt": text}
+    layouts.write_archive(tmp_path / "files" / "istella-letor.tar.gz", texts)
+    lists = load("istella/main")
+    q = lists.query_ids.index("t9")
+    assert lists.features[lists.row_splits[q], [0, 1, 219]].tolist() == [0, 5, 0]
+    assert any("Replaced 2 missing values by 0" in m for m in caplog.messages)
+
+
+def test_damaged_prepared_files_are_told(load, tmp_path):
+    fold = tmp_path / "files" / "MQ2008" / "Fold1"
+    layouts.write_fold(fold, 46)
+    load("letor4/mq2008_fold1")
+    (file,) = (tmp_path / "data").glob("letor4/*/*/*train*tfrecord*")
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(ValueError, match="'train' in .*damaged.*Remove the directory"):
+        load("letor4/mq2008_fold1")
+    file.unlink()
+    with pytest.raises(ValueError, match="'train' in .*damaged.*Remove the directory"):
+        load("letor4/mq2008_fold1")

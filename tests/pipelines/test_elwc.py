@@ -185,6 +185,33 @@ def test_what_the_manifest_does_not_say(copy, damage, told):
     assert error.value.path == f"{copy}/manifest.json"
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda c: c["splits"].pop("valid"), "expected an entry for 'valid'"),
+        (
+            lambda c: c["splits"].update(vali=c["splits"].pop("valid")),
+            "expected splits called train, valid, test. Found: 'vali'",
+        ),
+        (lambda c: c.update(num_grades=3), "expected num_grades 3. Found: None"),
+    ],
+)
+def test_a_manifest_of_other_splits_or_grades(copy, tmp_path, change, told):
+    path = copy / "manifest.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    done = train(
+        *FLAGS,
+        "--dataset=elwc",
+        f"--data_dir={copy}",
+        f"--model_dir={tmp_path}/model",
+        check=False,
+    )
+    assert done.returncode == 1 and "Epoch" not in done.stdout
+    assert f"manifest.json: {told}" in done.stderr
+
+
 def test_a_shard_left_out_by_the_user(copy):
     files = [str(shard_of(copy, k)) for k in (0, 2)]
     with pytest.raises(data.DataFormatError, match="all 3 shards.*is not named"):

@@ -19,6 +19,7 @@ def run(tmp_path_factory):
     lists = make_lists([5, 1, 8, 3, 12] * 8, num_features=4, seed=3)
     lists.features[::3] = 0.5
     lists.labels[: lists.row_splits[6]] = 0
+    lists.labels[lists.row_splits[12]] = 4  # The test lists have no such label.
     for split, chosen in (
         ("train", range(20)),
         ("valid", range(20, 30)),
@@ -43,7 +44,12 @@ def test_the_metrics_of_the_training_command_again(run, tmp_path, source):
     flags = {
         "version": [f"--export={model}/export/1", f"--output_dir={tmp_path}"],
         "versions": [f"--export={model}/export", f"--output_dir={tmp_path}"],
-        "run": [f"--run={model}/run.trec", f"--output_dir={tmp_path}"],
+        # Of a run nobody knows what it was trained on.
+        "run": [
+            f"--run={model}/run.trec",
+            f"--output_dir={tmp_path}",
+            "--max_label=4",
+        ],
     }[source]
     done = evaluate(
         "--dataset=text", f"--test_path={run}/test.txt", "--empty_list=skip", *flags
@@ -51,6 +57,7 @@ def test_the_metrics_of_the_training_command_again(run, tmp_path, source):
     expected = json.loads((model / "metrics.json").read_text())
     report = json.loads((tmp_path / "metrics.json").read_text())
     assert report["convention"] == expected["convention"]
+    assert report["convention"]["max_label"] == 4
     assert report["test"].keys() == expected["test"].keys()
     for name, value in expected["test"].items():
         np.testing.assert_allclose(report["test"][name], value, rtol=1e-12)

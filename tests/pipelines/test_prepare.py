@@ -22,6 +22,7 @@ from absl.testing import flagsaver
 
 from pipelines import flags as shared_flags
 from pipelines import inputs, prepare, prepare_beam
+from tests import elwc_files
 from tests.conftest import run_command
 from tests.data.test_letor_ranges import WIDTH, assert_same, write_text
 from tests.pipelines.test_train import ROOT
@@ -480,3 +481,49 @@ def test_shards_of_a_data_set_of_tfds(tmp_path, run):
     for split in inputs.SPLITS:
         found = read_split(tmp_path / "out", split, 46)
         assert_same(found, getattr(expected[0], split))
+
+
+def test_the_source_is_not_overwritten(tmp_path, run):
+    out = tmp_path / "one"
+    run(*text_flags(tmp_path), f"--output_dir={out}")
+    before = files_of(out)
+    for source in (f"--data_dir={out}", f"--train_path={out}/train-*"):
+        with pytest.raises(ValueError, match="--output_dir=.*where the source is"):
+            run("--dataset=elwc", source, f"--output_dir={out}/", "--overwrite")
+    assert files_of(out) == before
+
+
+def test_names_of_directories_are_not_patterns(tmp_path, run):
+    for number, name in enumerate(("x1", "x[1]", "a,b")):
+        run(*text_flags(tmp_path, seed=number), f"--output_dir={tmp_path / name}")
+    for name in ("x[1]", "a,b"):
+        source, out = tmp_path / name, tmp_path / f"again {name}"
+        run("--dataset=elwc", f"--data_dir={source}", f"--output_dir={out}")
+        for shard in shards(source):
+            assert (out / shard).read_bytes() == (source / shard).read_bytes()
+    file = tmp_path / "x[1]" / shards(tmp_path / "x[1]")[0]
+    other = tmp_path / "x1" / file.name
+    assert data.read_elwc(str(file)).labels.tolist() != (
+        data.read_elwc(str(other)).labels.tolist()
+    )
+
+
+def test_files_are_read_as_training_reads_them(tmp_path, run):
+    """Widths are those of the first file, and names tell files of one name apart."""
+
+    def records(widths, count):
+        features = {n: [1.0] * w for n, w in zip("xy", widths)}
+        return [elwc_files.elwc([{**features, "label": [1.0]}]) for _ in range(count)]
+
+    for folder, widths in (("a", (2, 1)), ("b", (2, 1)), ("c", (1, 2))):
+        (tmp_path / folder).mkdir()
+        elwc_files.write(tmp_path / folder / "part-0", records(widths, 3))
+    given = ("--dataset=elwc", "--elwc_features=x,y")
+    paths = [f"{tmp_path}/{folder}/part-0" for folder in "abc"]
+    for held_out in ("", ",0.5"):
+        out = f"--output_dir={tmp_path}/out{held_out}"
+        good = (*given, f"--train_path={paths[0]},{paths[1]}", out)
+        run(*good, "--valid_fraction=0.3", "--test_fraction=0.3")
+    bad = (*given, f"--train_path={paths[0]},{paths[2]}", f"--output_dir={tmp_path}/no")
+    with pytest.raises(ValueError, match="c/part-0.*'x' has 1 values, expected 2"):
+        run(*bad, "--valid_fraction=0.3", "--test_fraction=0.3")

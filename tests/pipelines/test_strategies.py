@@ -12,14 +12,14 @@ import pytest
 
 from tests.pipelines.test_train import ROOT, train
 
-# 66 training lists in batches of 20: the last has 6, which is 3 + 3 lists; of 15
-# the last has 6 of 8 + 7: unequal shares too.
+# 66 training lists in batches of 13, which is 7 + 6 lists: unequal shares; the last
+# batch has one list, so that one of two replicas has none.
 FLAGS = (
     "--flagfile=configs/quickstart.cfg",
     "--synthetic_num_queries=110",
     "--synthetic_list_size=9",
     "--hidden_sizes=8",
-    "--batch_size=15",
+    "--batch_size=13",
     "--feature_transforms=log1p,query_minmax,standard,clip:-3:3",
     "--num_epochs=3",
     "--metrics=ndcg_10,map,err_5",

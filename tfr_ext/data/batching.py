@@ -23,6 +23,7 @@ LabelTransform = Callable[[np.ndarray, int], np.ndarray]
 # Batches whose lists are sorted by length together: more leave less padding, fewer
 # mix short and long lists in the order of an epoch more freely.
 _BUCKET_BATCHES = 32
+_RUN_LISTS = 4096
 # What of padded items over real items training allows itself.
 MAX_PADDING = 1.25
 
@@ -122,6 +123,7 @@ class BatchedLists:
         label_transform: LabelTransform | None = None,
         num_grades: int | None = None,
         max_padding: float | None = None,
+        first_epoch: int = 0,
     ):
         """Initialises the batches.
 
@@ -137,6 +139,7 @@ class BatchedLists:
             max_padding: most items of all batches, padding included, over real items,
                 that batches by length may need, at least 1; None for full batches,
                 whatever they need.
+            first_epoch: the epoch that tells how many batches all have.
 
         Raises:
             ValueError: if an argument is out of range, `label_transform` refuses
@@ -166,11 +169,17 @@ class BatchedLists:
         self.epoch = 0
         # How many batches each run of lists has, in all epochs.
         self._batches_per_run: list[int] = []
-        self.num_batches = len(self.order(0))
+        self._last_order: tuple[int, list[np.ndarray]] = (-1, [])
+        self.num_batches = len(self.order(first_epoch))
         self.lists(0)  # what it refuses is told now, not in the middle of a dataset
 
     def order(self, epoch: int) -> list[np.ndarray]:
         """Returns which lists stand in each batch of an epoch."""
+        if self._last_order[0] != epoch:
+            self._last_order = epoch, self._order(epoch)
+        return self._last_order[1]
+
+    def _order(self, epoch: int) -> list[np.ndarray]:
         lists, size = self._lists, self._batch_size
         order = np.arange(lists.num_lists)
         rng = None
@@ -180,9 +189,12 @@ class BatchedLists:
         if not self._bucket:
             return [order[i : i + size] for i in range(0, len(order), size)]
         batches: list[np.ndarray] = []
-        # Without shuffling all is one run.
-        length = len(order) if rng is None else size * _BUCKET_BATCHES
-        for number, start in enumerate(range(0, len(order), max(1, length))):
+        if rng is None:
+            order = np.argsort(lists.lengths, kind="stable")
+        # Large batches need no more lists to choose from, and the cut takes time and
+        # memory as the lists of a run times those of a batch.
+        length = min(size * _BUCKET_BATCHES, max(_RUN_LISTS, 4 * size))
+        for number, start in enumerate(range(0, len(order), length)):
             run = order[start : start + length]
             run = run[np.argsort(lists.lengths[run], kind="stable")]
             first = number == len(self._batches_per_run)

@@ -109,7 +109,8 @@ def iter_elwc(
 class ElwcReader:
     """Reads some files, one after the other, as one collection.
 
-    Its widths are those of the first example, and no query may be in it twice.
+    Its widths are those of the first example of the first file, and no query may be in
+    it twice.
     """
 
     def __init__(
@@ -197,18 +198,21 @@ class ElwcReader:
             )
         if self._num_dropped == self._num_queries:
             raise DataFormatError(
-                "all labels are negative, expected judged items", self._files[0]
+                "all labels are negative, expected judged items", self._begun[0][1]
             )
 
     def _parse(self, records: list[bytes], path: str, first_record: int) -> Chunk:
         if self._widths is None or self._fast is None:
-            self._widths = elwc_diagnosis.measure(records[0], path, self._schema)
+            first, record = self._files[0], records[0]
+            if path != first:
+                record = next(read_records(first, 1, check_gzip=False))[0]
+            self._widths = elwc_diagnosis.measure(record, first, self._schema)
             found = self._widths.num_features
             if self._num_features not in (None, found):
                 raise DataFormatError(
                     f"record 1, example 1: there are {found} features, expected "
                     f"{self._num_features}",
-                    path,
+                    first,
                 )
             self._fast = FastParser(self._schema, self._widths)
         chunk = self._fast.parse(records)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.data import manifest
+from tfr_ext.data import elwc_diagnosis, manifest
 from tfr_ext.data.lists import RankingLists
 
 FEATURES = "float_features"
@@ -43,7 +43,8 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
         lists: the lists.
 
     Raises:
-        ValueError: if a list is empty, or a feature or label is not finite.
+        ValueError: if a list is empty, a feature or label is not finite, or a name is
+            empty or has blanks.
 
     Examples:
         >>> from tensorflow_serving.apis import input_pb2
@@ -250,6 +251,9 @@ def _check(lists: RankingLists) -> None:
                 f"{lists.query_ids[q]!r} is {values[~finite][0]}, expected finite "
                 "numbers."
             )
+    for name, texts in ((QUERY_ID, lists.query_ids), (DOC_ID, lists.doc_ids or ())):
+        for text in texts:
+            elwc_diagnosis.parse_name(text.encode(), name)
 
 
 def _add_names(examples: bytes, size: int, names: Sequence[str]) -> bytes:

@@ -43,15 +43,18 @@ def find_files(paths: Paths) -> list[str]:
 def _expand(paths: Any) -> list[str]:
     if isinstance(paths, str):
         patterns = [pattern.strip() for pattern in paths.split(",")]
+        if paths and tf.io.gfile.exists(paths):
+            patterns = [paths]
     elif isinstance(paths, os.PathLike):
         patterns = [os.fspath(paths)]
     else:
         return [file for path in paths for file in _expand(path)]
     files = []
     for pattern in patterns:
-        matches = sorted(tf.io.gfile.glob(pattern)) if pattern else []
-        if not matches and pattern and tf.io.gfile.exists(pattern):
+        if pattern and tf.io.gfile.exists(pattern):
             matches = [pattern]  # A name such as `a[1].txt` is not a pattern.
+        else:
+            matches = sorted(tf.io.gfile.glob(pattern)) if pattern else []
         if not matches:
             raise FileNotFoundError(
                 f"No file matches {pattern!r}. Received: paths={paths!r}."

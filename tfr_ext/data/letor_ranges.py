@@ -211,14 +211,18 @@ def _next_query(path: str, place: int) -> int | None:
     query: bytes | None = None
     with tf.io.gfile.GFile(path, "rb") as file:
         file.seek(place - 1)
-        begun = b""  # Of a line whose end is still to be read.
+        begun: list[bytes] = []  # Of a line whose end is still to be read.
         at = place - 1  # Where that line, or for the first the search, begins.
         first = True
         while True:
             block = file.read(_BLOCK_BYTES)
             if not block:
                 return None
-            *lines, begun = (begun + block).split(b"\n")
+            begun.append(block)
+            if b"\n" not in block:
+                continue
+            *lines, rest = b"".join(begun).split(b"\n")
+            begun = [rest]
             for line in lines:
                 found = None if first else _QUERY.match(line)
                 first = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 from collections.abc import Sequence
@@ -91,6 +92,21 @@ class CheckedShards:
                 )
             num_features = found.num_features
 
+    def check_grades(self, num_grades: int | None) -> None:
+        """Checks that the manifests tell of so many grades.
+
+        Args:
+            num_grades: width of the label distributions found; None without them.
+
+        Raises:
+            DataFormatError: if a manifest tells of others.
+        """
+        for path, found in self.manifests.items():
+            if found.num_grades != num_grades:
+                raise DataFormatError(
+                    f"expected num_grades {found.num_grades}. Found: {num_grades}", path
+                )
+
     def _match(
         self, path: str, found: Manifest, directory: str, present: list[str]
     ) -> None:
@@ -137,10 +153,19 @@ def split_files(directory: str, found: Manifest, split: str) -> list[str]:
         if not tf.io.gfile.exists(os.path.join(directory, name)):
             path = os.path.join(directory, manifest.FILE_NAME)
             raise DataFormatError(f"shard {name}: it is missing", path)
-    pattern = os.path.join(directory, f"{split}-*-of-*.tfrecord*")
-    others = (os.path.basename(file) for file in tf.io.gfile.glob(pattern))
-    names = [*named, *sorted(set(others) - set(named))]
-    return [os.path.join(directory, name) for name in names]
+    others = set(shard_names(directory, split)) - set(named)
+    return [os.path.join(directory, name) for name in [*named, *sorted(others)]]
+
+
+def shard_names(directory: str, split: str) -> list[str]:
+    """Returns the names of the files of a directory that look like shards of a split.
+
+    Args:
+        directory: the directory.
+        split: such as 'train'.
+    """
+    pattern = f"{split}-*-of-*.tfrecord*"
+    return fnmatch.filter(tf.io.gfile.listdir(directory), pattern)
 
 
 def _check_bytes(file: str, path: str, shard: Shard) -> None:

@@ -21,6 +21,7 @@ from tfr_ext.data.batching import (
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc import ElwcReader, ElwcSchema
 from tfr_ext.data.label_distributions import with_label_distributions
+from tfr_ext.data.letor_diagnosis import DataFormatError
 from tfr_ext.data.lists import RankingLists
 
 # Batches of a run: lists are shuffled, and batched by length, within a run.
@@ -30,6 +31,7 @@ _FILES_AT_ONCE = 4
 # Labels that are counted one by one; of more there are the lowest and the highest.
 _MAX_LABELS = 1000
 _LISTS_PER_PIECE = 16
+_CHANGED = "expected the lists of the first reading. The file has changed since"
 
 # From some lists, and a number that no others have, to as many lists to train on.
 PieceTransform = Callable[[RankingLists, int], RankingLists]
@@ -99,6 +101,7 @@ class StreamedLists:
         self.num_empty = 0
         counts: collections.Counter[float] = collections.Counter()
         lowest, highest = float("inf"), 0.0
+        self._fractions: list[float] = []  # One label that is not an integer, if any.
         reader = ElwcReader(self._files, num_features, schema)
         for number, path in enumerate(self._files):
             self._pieces.append([])
@@ -112,6 +115,8 @@ class StreamedLists:
                 self.num_features, self.num_grades = kept.num_features, kept.num_grades
                 found = kept.label_counts
                 lowest, highest = min(lowest, *found), max(highest, *found)
+                if not self._fractions:
+                    self._fractions = [x for x in found if x != int(x)][:1]
                 for label, count in found.items():
                     if label in counts or len(counts) < _MAX_LABELS:
                         counts[label] += count
@@ -150,17 +155,30 @@ class StreamedLists:
             label_transform: gives the labels of a pass. `BinomialLabels` draw other
                 ones for each piece; others get the labels of a piece at a time.
             epoch: number of the pass.
+
+        Raises:
+            DataFormatError: if the file is another than it was at first.
         """
+        path, expected = self._files[file], self._pieces[file]
         reader = ElwcReader(self._files, self.num_features, self._schema)
-        read = reader.pieces(self._files[file], _LISTS_PER_PIECE, check_gzip=False)
-        for k, piece in enumerate(read):
-            piece = self._transformed(piece, file, k)
+        count = 0
+        for piece in reader.pieces(path, _LISTS_PER_PIECE, check_gzip=False):
+            piece = self._transformed(piece, file, count)
+            if count == len(expected) or (
+                piece.lengths.tolist() != expected[count].tolist()
+            ):
+                raise DataFormatError(_CHANGED, path)
             if label_transform is not None:
                 of_piece = getattr(label_transform, "of_piece", None)
-                transform = of_piece(_number(file, k)) if of_piece else label_transform
+                transform = (
+                    of_piece(_number(file, count)) if of_piece else label_transform
+                )
                 labels = transform(piece.labels, epoch)
                 piece = dataclasses.replace(piece, labels=labels)
+            count += 1
             yield piece
+        if count < len(expected):
+            raise DataFormatError(_CHANGED, path)
 
     def __iter__(self) -> Iterator[RankingLists]:
         """Reads all lists once, some at a time."""
@@ -190,7 +208,7 @@ class StreamedLists:
         Raises:
             ValueError: if they are not.
         """
-        labels = np.array(sorted(self.label_counts), np.float32)
+        labels = np.array([*self._fractions, *sorted(self.label_counts)], np.float32)
         if label_transform is not None:
             label_transform(labels, 0)
         if num_grades is not None:
@@ -216,8 +234,8 @@ class StreamedBatches:
 
     A pass takes the files in a new order, reads four of them in turns, and cuts what
     comes into runs of 32 batches. Within a run lists are shuffled and batched as
-    `BatchedLists` does, while the next run is read: so memory in use is that of two
-    runs, and only lists of the same run can meet in a batch. The order depends on the
+    `BatchedLists` does, while the next run is read and joined: so memory in use is
+    that of at most four runs, and only lists of the same run can meet in a batch. The order depends on the
     seed and the number of the pass only.
 
     Attributes:
@@ -329,6 +347,7 @@ class StreamedBatches:
                 seed=_number(k, self._seed),
                 num_grades=None if outlines else self._num_grades,
                 max_padding=self._max_padding,
+                first_epoch=number,
             )
             yield batched.lists(number), batched.order(number)
 
@@ -344,13 +363,16 @@ class StreamedBatches:
         for piece in _in_turns(read, files):
             while piece.num_lists >= missing:
                 head, piece = _cut(piece, missing)
-                yield _joined([*run, head])
-                run, missing = [], size
+                joined = _joined([*run, head])
+                run, missing = [], size  # Nobody holds the pieces while it is used.
+                yield joined
             if piece.num_lists:
                 run.append(piece)
                 missing -= piece.num_lists
         if run:
-            yield _joined(run)
+            joined = _joined(run)
+            run.clear()
+            yield joined
 
 
 def _number(high: int, low: int) -> int:

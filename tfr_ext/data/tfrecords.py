@@ -47,17 +47,22 @@ def read_records(
             records = piece.tolist()
             position += sum(map(len, records)) + _FRAME_BYTES * len(records)
             yield records
-    except tf.errors.OpError:
+    except tf.errors.OpError as first_error:
         # Good records may have been lost with it: one by one, then.
-        records = []
+        records, problem = [], ""
         try:
             for record in dataset.skip(count).as_numpy_iterator():
                 records.append(record)
         except tf.errors.OpError as error:
-            problem = error.message.rpartition("}}")[2].partition("[Op:")[0].strip()
+            problem = _message(error)
         if records:
             yield records
         count += len(records)
+        position += sum(map(len, records)) + _FRAME_BYTES * len(records)
+        if not problem:  # What failed has not failed again.
+            if size in (None, position):
+                return
+            problem = _message(first_error)
     else:
         if size in (None, position):
             return
@@ -65,6 +70,11 @@ def read_records(
     raise DataFormatError(
         f"record {count + 1}: expected a whole TFRecord. Found: {problem}", path
     )
+
+
+def _message(error: tf.errors.OpError) -> str:
+    """Returns what TensorFlow says, without where in its graph."""
+    return error.message.rpartition("}}")[2].partition("[Op:")[0].strip()
 
 
 def _is_gzip(path: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from tfr_ext import checks, data
 from tfr_ext.datasets import catalogue, quiet
@@ -21,6 +22,8 @@ _SPLIT_NAMES = {
 }
 # Lists decoded together: enough to keep TensorFlow's calls few.
 _QUERIES_PER_PIECE = 64
+# What the Istella sets have for a missing value.
+_MISSING = np.finfo(np.float64).max
 
 
 def prepare(
@@ -113,7 +116,8 @@ def read(builder: Any, split: str) -> data.RankingLists:
         split: 'train', 'valid' or 'test', or a part of one, such as 'train[:100]'.
 
     Raises:
-        ValueError: if there is no such split, or no list in it.
+        ValueError: if there is no such split, no list in it, its files are damaged, or
+            a label or feature is not what lists may have.
     """
     known = splits(builder)
     whole, bracket, part = split.partition("[")
@@ -129,7 +133,34 @@ def read(builder: Any, split: str) -> data.RankingLists:
     with quiet.without("`FeatureConnector.dtype` is deprecated"):
         dataset = builder.as_dataset(split=theirs)
     dataset = dataset.ragged_batch(_QUERIES_PER_PIECE).prefetch(tf.data.AUTOTUNE)
-    return data.concatenate(_piece(batch) for batch in dataset)
+    num_missing = 0
+
+    def pieces() -> Iterator[data.RankingLists]:
+        nonlocal num_missing
+        for batch in dataset:
+            values = _values(batch["float_features"])
+            missing = values == _MISSING
+            num_missing += int(missing.sum())
+            yield _piece(batch, np.where(missing, 0, values))
+
+    try:
+        lists = data.concatenate(pieces())
+    except tf.errors.OpError as error:
+        raise ValueError(
+            f"The files of {split!r} in {builder.data_path} are damaged: "
+            f"{error.message} Remove the directory, so that {builder.info.full_name} "
+            "is prepared anew."
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{builder.info.full_name}, {split!r}: {error}") from error
+    if num_missing:
+        logging.warning(
+            "Replaced %d missing values by 0 in %r of %s.",
+            num_missing,
+            split,
+            builder.info.full_name,
+        )
+    return lists
 
 
 def load(
@@ -164,16 +195,48 @@ def load(
     return read(prepare(name, data_dir, manual_dir), split)
 
 
-def _piece(batch: dict[str, tf.RaggedTensor]) -> data.RankingLists:
-    """Returns some decoded examples as lists, whatever number types they have."""
-    features = batch["float_features"]
+def _piece(
+    batch: dict[str, tf.RaggedTensor], features: np.ndarray
+) -> data.RankingLists:
+    """Returns some decoded examples as lists, whatever number types they have.
+
+    Args:
+        batch: the examples.
+        features: the features of all their items.
+
+    Raises:
+        ValueError: if a label is negative or not finite, or a feature is not finite in
+            float32.
+    """
+    splits = batch["float_features"].row_splits.numpy()
+    query_ids = [query.decode() for query in batch["query_id"].numpy()]
+    labels = _values(batch["label"])
+    with np.errstate(over="ignore"):
+        narrow = features.astype(np.float32, copy=False)
+    wrong = ~(np.isfinite(labels) & (labels >= 0))
+    what, given, expected = "label", labels, "a finite number from 0 up"
+    if not wrong.any():
+        places = np.argwhere(~np.isfinite(narrow))
+        wrong = np.zeros(len(labels), bool)
+        if len(places):
+            item, column = places[0]
+            wrong[item] = True
+            what, given = f"feature {column + 1}", features[:, column]
+            expected = "a finite number that float32 holds"
+    if wrong.any():
+        item = int(np.flatnonzero(wrong)[0])
+        q = int(np.searchsorted(splits, item, "right")) - 1
+        raise ValueError(
+            f"{what} of item {item - splits[q] + 1} of query {query_ids[q]!r} is "
+            f"{given[item]:g}, expected {expected}."
+        )
     distributions = batch.get("label_distribution")
     doc_ids = batch.get("doc_id")
     return data.RankingLists(
-        features=_values(features).astype(np.float32, copy=False),
-        labels=_values(batch["label"]).astype(np.float32, copy=False),
-        row_splits=features.row_splits.numpy(),
-        query_ids=[query.decode() for query in batch["query_id"].numpy()],
+        features=narrow,
+        labels=labels.astype(np.float32, copy=False),
+        row_splits=splits,
+        query_ids=query_ids,
         doc_ids=None if doc_ids is None else list(_texts(_values(doc_ids))),
         label_distributions=None if distributions is None else _values(distributions),
     )

@@ -172,6 +172,11 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
     single replica, it is the mean of squared differences. Both are taken in float32.
     """
 
+    def _support_zero_size_input(self) -> bool:
+        # A replica without items has the statistics of all too: if Keras, as it does
+        # for such, gave it none, their mean over the replicas would be too small.
+        return False
+
     def _calculate_mean_and_var(
         self,
         x: tf.Tensor,
