@@ -234,9 +234,9 @@ class StreamedBatches:
 
     A pass takes the files in a new order, reads four of them in turns, and cuts what
     comes into runs of 32 batches. Within a run lists are shuffled and batched as
-    `BatchedLists` does, while the next run is read and joined: so memory in use is
-    that of at most four runs, and only lists of the same run can meet in a batch. The order depends on the
-    seed and the number of the pass only.
+    `BatchedLists` does, while the next run is read and joined: so memory in use is that
+    of at most four runs, and only lists of the same run can meet in a batch. The order
+    depends on the seed and the number of the pass only.
 
     Attributes:
         epoch: number of the epoch that the next iteration of the dataset gives.
