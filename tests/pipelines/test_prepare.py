@@ -527,3 +527,23 @@ def test_files_are_read_as_training_reads_them(tmp_path, run):
     bad = (*given, f"--train_path={paths[0]},{paths[2]}", f"--output_dir={tmp_path}/no")
     with pytest.raises(ValueError, match="c/part-0.*'x' has 1 values, expected 2"):
         run(*bad, "--valid_fraction=0.3", "--test_fraction=0.3")
+
+
+def test_another_file_system(tmp_path, run):
+    """TensorFlow's file system in memory stands for those of a cloud."""
+    path, out = "ram://source/train.txt", "ram://shards"
+    tf.io.gfile.makedirs("ram://source")
+    with tf.io.gfile.GFile(path, "wb") as file:
+        with open(write_text(tmp_path / "train.txt", 0, queries=80), "rb") as local:
+            file.write(local.read())
+    source = ("--dataset=text", f"--train_path={path}")
+    run(*source, f"--output_dir={out}", "--shard_megabytes=0.002")
+    assert "nothing to do" in run(
+        *source, f"--output_dir={out}", "--shard_megabytes=0.002"
+    )
+    found = []
+    given = ("--dataset=elwc", f"--data_dir={out}", "--output_dir=unused")
+    run(*given, work=lambda: found.append(inputs.load(FLAGS)))
+    run(*source, "--output_dir=unused", work=lambda: found.append(inputs.load(FLAGS)))
+    for split in inputs.SPLITS:
+        assert_same(*(getattr(one, split) for one in found))
