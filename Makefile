@@ -43,7 +43,7 @@ demo: $(VENV)/.installed
 	$(RUN) -m pipelines.train --flagfile=configs/quickstart.cfg
 
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 $(TESTS)
+	$(RUN) -m pytest -n 2 --dist loadfile $(TESTS)
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff format --check .
