@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from tfr_ext import data, datasets  # noqa: E402
-from tfr_ext.data import elwc_writer, streams  # noqa: E402
+from tfr_ext.data import elwc_writer  # noqa: E402
 
 import numpy as np  # noqa: E402  isort: skip
 import tensorflow as tf  # noqa: E402  isort: skip
@@ -157,9 +157,7 @@ def main() -> None:
             return datasets.load(prepared[0], "train", prepared[1])
 
         def stream() -> None:
-            batches = streams.StreamedBatches(
-                streams.StreamedLists(elwc), BATCH, seed=0
-            )
+            batches = data.StreamedBatches(data.StreamedLists(elwc), BATCH, seed=0)
             consume(batches.dataset())
 
         ways = [

@@ -14,14 +14,14 @@ import pytest
 from tests.conftest import make_lists
 from tests.elwc_files import protos, write
 from tfr_ext import data, pipeline
-from tfr_ext.data import streams
+from tfr_ext.data import streamed_batches, streams
 
 
 @pytest.fixture
 def small_runs(monkeypatch):
     """Pieces of 3 lists and runs of 2 batches, so that few lists make many."""
     monkeypatch.setattr(streams, "_LISTS_PER_PIECE", 3)
-    monkeypatch.setattr(streams, "_RUN_BATCHES", 2)
+    monkeypatch.setattr(streamed_batches, "_RUN_BATCHES", 2)
 
 
 def spread(tmp_path, lists, count, kind=""):
@@ -101,9 +101,9 @@ def test_files_are_mixed_and_runs_bounded(tmp_path, small_runs, monkeypatch):
     lists = dataclasses.replace(lists, labels=np.repeat(np.float32(range(6)), 10))
     streamed = data.StreamedLists(spread(tmp_path, lists, 6))
     runs = []
-    joined = streams._joined
+    joined = streamed_batches._joined
     monkeypatch.setattr(
-        streams, "_joined", lambda x: runs.append(joined(x)) or runs[-1]
+        streamed_batches, "_joined", lambda x: runs.append(joined(x)) or runs[-1]
     )
     batched = data.StreamedBatches(streamed, 6, seed=0)
     runs.clear()
@@ -290,9 +290,9 @@ def test_a_label_that_is_no_grade_is_found_among_many(tmp_path, small_runs):
 def test_memory_is_at_most_that_of_four_runs(tmp_path, monkeypatch):
     lists = make_lists([50] * 256, num_features=200)
     streamed = data.StreamedLists(spread(tmp_path, lists, 2))
-    monkeypatch.setattr(streams, "_RUN_BATCHES", 16)
+    monkeypatch.setattr(streamed_batches, "_RUN_BATCHES", 16)
     run = 4 * 16 * 50 * 200 * 4  # bytes of features
-    batches = streams.StreamedBatches(streamed, 4, seed=0).dataset()
+    batches = data.StreamedBatches(streamed, 4, seed=0).dataset()
     consumed = iter(batches)
     next(consumed)
     tracemalloc.start()

@@ -16,7 +16,8 @@ from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.label_transforms import binary_labels, expected_labels
 from tfr_ext.data.letor import DataFormatError, read_letor
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.data.streams import StreamedBatches, StreamedLists
+from tfr_ext.data.streamed_batches import StreamedBatches
+from tfr_ext.data.streams import StreamedLists
 from tfr_ext.data.synthetic import synthetic_lists
 from tfr_ext.data.truncation import truncate
 
