@@ -88,6 +88,9 @@ def prepare() -> None:
     units = _units(directory, division)
     found = _run(units, prepare_units.written)
     _check_queries(units, found)
+    for split in {output.split for unit in units for output in unit.outputs}:
+        if not any(split in result.records for result in found):
+            raise ValueError(f"The {split} data has no judged items.")
     if _plan(source_flags, division.files) != plan:
         raise ValueError(
             "Files of the source changed while they were read. Start anew, with "

@@ -172,7 +172,7 @@ class ElwcPiece:
 
         reader = ElwcReader(self.files, num_features, self.schema)
         yield from reader.pieces(self.path)
-        reader.finish()
+        reader.finish(may_be_empty=True)
 
     def survey(self, num_features: int | None) -> Survey:
         """See `Piece`."""

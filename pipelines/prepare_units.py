@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import uuid
@@ -143,6 +144,11 @@ def write_text(path: str, text: str) -> None:
 
 def _write(unit: Unit) -> Written:
     query_ids: list[str] = []
+    pieces = iter(unit.piece.read(unit.num_features))
+    first_lists = next(pieces, None)
+    if first_lists is None:
+        print(f"{unit.piece.locate('')} has no judged items: it gives no shard.")
+        return Written({}, [])
     aside = _work_path(unit.directory, "")
     with contextlib.ExitStack() as stack:
         writers = [
@@ -151,7 +157,7 @@ def _write(unit: Unit) -> Written:
             )
             for output in unit.outputs
         ]
-        for lists in unit.piece.read(unit.num_features):
+        for lists in itertools.chain([first_lists], pieces):
             if unit.num_features not in (None, lists.num_features):
                 raise ValueError(
                     f"{unit.piece.locate(lists.query_ids[0])} has lists of "

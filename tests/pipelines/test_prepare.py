@@ -547,3 +547,34 @@ def test_another_file_system(tmp_path, run):
     run(*source, "--output_dir=unused", work=lambda: found.append(inputs.load(FLAGS)))
     for split in inputs.SPLITS:
         assert_same(*(getattr(one, split) for one in found))
+
+
+def test_a_file_that_nobody_judged_gives_no_shard(tmp_path, run):
+    judged, other = (
+        [
+            elwc_files.elwc([{"float_features": [1.0, 2.0], "label": [label]}])
+            for _ in range(3)
+        ]
+        for label in (1.0, -1.0)
+    )
+    paths = [tmp_path / name for name in "abc"]
+    for path, records in zip(paths, (judged, other, judged)):
+        elwc_files.write(path, records)
+    source = (
+        "--dataset=elwc",
+        f"--train_path={paths[0]},{paths[1]},{paths[2]}",
+        f"--valid_path={paths[0]}",
+    )
+    good = (*source, f"--test_path={paths[2]}")
+    told = run(*good, f"--output_dir={tmp_path / 'out'}")
+    assert f"{paths[1]} has no judged items: it gives no shard." in told
+    found = []
+    given = ("--dataset=elwc", f"--data_dir={tmp_path / 'out'}", "--output_dir=unused")
+    run(*given, work=lambda: found.append(inputs.load(FLAGS)))
+    run(*good, "--output_dir=unused", work=lambda: found.append(inputs.load(FLAGS)))
+    for split in inputs.SPLITS:
+        assert_same(*(getattr(one, split) for one in found))
+    bad = (*source, f"--test_path={paths[1]}", f"--output_dir={tmp_path / 'no'}")
+    with pytest.raises(ValueError, match="The test data has no judged items"):
+        run(*bad)
+    assert not (tmp_path / "no" / "manifest.json").exists()

@@ -172,8 +172,11 @@ class ElwcReader:
         if record == 1:
             raise DataFormatError("the file has no records, expected at least 1", path)
 
-    def finish(self) -> None:
+    def finish(self, may_be_empty: bool = False) -> None:
         """Tells what was left out or named, and checks that something is left.
+
+        Args:
+            may_be_empty: whether nothing may be left: of a part of the files.
 
         Raises:
             DataFormatError: if there is not a single judged item.
@@ -196,7 +199,7 @@ class ElwcReader:
                 self._num_queries,
                 first,
             )
-        if self._num_dropped == self._num_queries:
+        if self._num_dropped == self._num_queries and not may_be_empty:
             raise DataFormatError(
                 "all labels are negative, expected judged items", self._begun[0][1]
             )
