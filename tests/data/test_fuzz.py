@@ -15,6 +15,7 @@ import tempfile
 import zlib
 
 import numpy as np
+import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,8 @@ from tensorflow_serving.apis import input_pb2
 from tests.elwc_files import elwc, put
 from tfr_ext import data
 from tfr_ext.data import elwc_arrays, elwc_diagnosis
+
+pytestmark = pytest.mark.exhaustive
 
 EXAMPLES = int(os.environ.get("TFR_EXT_FUZZ", "0"))
 

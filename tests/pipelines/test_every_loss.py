@@ -11,6 +11,8 @@ import pytest
 
 from tfr_ext import losses
 
+pytestmark = pytest.mark.exhaustive
+
 KEYS = [key for key in losses.keys() if isinstance(losses.get(key), losses.RankingLoss)]
 # What a user of a loss would add to the command.
 EXTRA = {

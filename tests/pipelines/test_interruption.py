@@ -14,6 +14,8 @@ import pytest
 
 from tests.pipelines.test_train import ROOT, SMALL, train
 
+pytestmark = pytest.mark.exhaustive
+
 FLAGS = (
     *SMALL,
     "--num_epochs=8",
