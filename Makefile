@@ -122,6 +122,15 @@ define install_B
 	$(PIP) install --quiet --no-deps -e .
 endef
 
+# With the package itself, so that nothing newer than TensorFlow 2.15 takes comes along.
+define install_more_A
+	$(PIP) install --quiet -e . -r $(1)
+endef
+
+define install_more_B
+	$(PIP) install --quiet -r $(1)
+endef
+
 $(VENV)/bin/python:
 	$(call make_venv,$(VENV))
 
@@ -130,5 +139,5 @@ $(VENV)/.installed: setup.py pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.installed-%: requirements/%.txt $(VENV)/.installed
-	$(PIP) install --quiet -r $<
+	$(call install_more_$(STACK),$<)
 	touch $@
