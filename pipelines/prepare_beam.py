@@ -24,7 +24,8 @@ def import_beam() -> Any:
     except ImportError as error:
         raise ImportError(
             f"`pipelines.prepare` needs Apache Beam ({error}). Install it: "
-            "pip install tfr-ext[beam]"
+            "pip install tfr-ext[beam], or with TensorFlow 2.21 "
+            "pip install apache-beam"
         ) from error
     finally:
         logging.disable(logging.NOTSET)
