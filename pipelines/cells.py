@@ -185,7 +185,7 @@ def _start(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
     """Starts a process, and returns it with the end of a pipe that it writes to."""
     # Forked from one that has imported TensorFlow, but done nothing with it.
     context: Any = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pipelines.cells", "matplotlib.pyplot"])
+    context.set_forkserver_preload(["pipelines.cells"])
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_enter, args=(work, sender, *arguments))
     process.start()
@@ -262,10 +262,10 @@ def _train(sender: Any, cell: Cell, threads: int, keep_models: bool) -> None:
     for stream in (1, 2):
         os.dup2(log, stream)
     _set_threads(threads)
-    export = [] if keep_models else ["--noexport_model"]
+    shown = [] if keep_models else ["--noexport_model", "--nodraw_curves"]
     code = 1
     try:
-        _parse([*cell.arguments, "--verbose=silent", *export], cell.directory)
+        _parse([*cell.arguments, "--verbose=silent", *shown], cell.directory)
         command.quieten()
         if training_flags.is_other_run(cell.directory):
             FLAGS[

@@ -108,6 +108,7 @@ def train() -> None:
             grade_values=head.trained_values,
             label_values=wanted.values or head.label_values(splits.train),
             loss_diagnostics=FLAGS.loss_diagnostics,
+            checkpoint_epochs=FLAGS.checkpoint_epochs,
         ),
         strategy,
     )
@@ -290,12 +291,13 @@ def report(
     }
     outputs.write_per_query(directory, splits.test, values)
     outputs.write_trec(directory, splits.test, scores["test"], FLAGS.loss)
-    outputs.draw_curves(
-        os.path.join(directory, "curves.png"),
-        trained.history,
-        FLAGS.monitor,
-        trained.best_epoch,
-    )
+    if FLAGS.draw_curves:
+        outputs.draw_curves(
+            os.path.join(directory, "curves.png"),
+            trained.history,
+            FLAGS.monitor,
+            trained.best_epoch,
+        )
     exported = None
     if FLAGS.export_model:
         exported = export.export_ranker(

@@ -22,7 +22,15 @@ STRATEGIES = {
     "multi_worker": "MultiWorkerMirroredStrategy",
 }
 # Flags that say how to run, not what: another value is not another run.
-_NOT_PART_OF_A_RUN = ("export_model", "manual_dir", "model_dir", "overwrite", "verbose")
+_NOT_PART_OF_A_RUN = (
+    "checkpoint_epochs",
+    "draw_curves",
+    "export_model",
+    "manual_dir",
+    "model_dir",
+    "overwrite",
+    "verbose",
+)
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
 
 
@@ -160,6 +168,14 @@ def define_training_flags(model_dir: bool = True) -> None:
         "Start anew in a --model_dir that has another run; its files are removed, but "
         "for exported versions.",
     )
+    flags.DEFINE_integer(
+        "checkpoint_epochs",
+        1,
+        "Epochs from one checkpoint to the next: an interrupted run goes on from "
+        "the last. More than 1 saves time where epochs are short.",
+        lower_bound=1,
+    )
+    flags.DEFINE_bool("draw_curves", True, "Draw curves.png at the end.")
     flags.DEFINE_bool("export_model", True, "Export the model for serving at the end.")
     flags.DEFINE_enum(
         "strategy",

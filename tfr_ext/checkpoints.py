@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 _STATE_FILE = "state.json"
@@ -34,7 +35,7 @@ class Progress:
 class ResumableTraining(tf.keras.callbacks.Callback):
     """Keeps the best epoch, stops early, and saves everything after each epoch.
 
-    The directory holds `state.json`, which names the checkpoint of the last finished
+    The directory holds `state.json`, which names the checkpoint of the last saved
     epoch (weights and optimizer) and that of the best epoch (weights), and has the
     history. It is replaced by a rename after both are written: killed at any moment,
     the directory describes the end of one epoch or of the one before.
@@ -51,6 +52,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         patience: int = 0,
         min_delta: float = 0.0,
         writer: bool = True,
+        every: int = 1,
     ):
         """Initialises the callback.
 
@@ -61,6 +63,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             patience: epochs without a better one after which to stop; 0 for never.
             min_delta: the least difference that counts as better.
             writer: whether this process is the one that writes.
+            every: epochs from one save to the next; the last is saved in any case.
         """
         super().__init__()
         self._directory = directory
@@ -69,6 +72,9 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         self._patience = patience
         self._min_delta = min_delta
         self._writer = writer
+        self._every = every
+        # Of the best epoch, if that is not saved yet.
+        self._best_weights: list[np.ndarray] | None = None
         self.progress = Progress()
 
     def restore(self, model: tf.keras.Model) -> Progress:
@@ -103,18 +109,36 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         progress.epochs = epoch + 1
         if self._is_better(progress.history[self._monitor][-1], before):
             progress.best_epoch = epoch + 1
-            self._save("best", epoch + 1, tf.train.Checkpoint(model=self.model))
+            self._best_weights = self.model.get_weights()
         waited = progress.epochs - progress.best_epoch
         if self._patience and waited >= self._patience:
             progress.stopped = True
             self.model.stop_training = True
+        if progress.epochs % self._every == 0:
+            self._save_all()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        if self.progress.epochs % self._every:
+            self._save_all()
+
+    def _save_all(self) -> None:
+        epochs, model = self.progress.epochs, self.model
+        if self._best_weights is not None:
+            weights = model.get_weights()
+            model.set_weights(self._best_weights)
+            self._save(
+                "best", self.progress.best_epoch, tf.train.Checkpoint(model=model)
+            )
+            model.set_weights(weights)
+            self._best_weights = None
         self._save(
             "last",
-            epoch + 1,
-            tf.train.Checkpoint(model=self.model, optimizer=self.model.optimizer),
+            epochs,
+            tf.train.Checkpoint(model=model, optimizer=model.optimizer),
         )
         if self._writer:
-            text = json.dumps(dataclasses.asdict(progress), indent=1)
+            text = json.dumps(dataclasses.asdict(self.progress), indent=1)
             write_atomically(os.path.join(self._directory, _STATE_FILE), text)
             self._remove_others()
 

@@ -22,6 +22,9 @@ from tfr_ext.data import (
 )
 from tfr_ext.metrics import Convention, higher_is_better
 
+# Batches to validate on are kept from epoch to epoch up to this size.
+_CACHED_BYTES = 1 << 27
+
 
 @dataclasses.dataclass
 class RankingHparams(tfr.keras.pipeline.PipelineHparams):
@@ -40,6 +43,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
         label_values: the label that each of these grades stands for in the monitored
             metric; 0, 1, ... by default.
         loss_diagnostics: whether the metrics that the loss has of itself are computed.
+        checkpoint_epochs: epochs from one checkpoint to the next.
     """
 
     loss_params: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -51,6 +55,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     grade_values: Sequence[float] | None = None
     label_values: Sequence[float] | None = None
     loss_diagnostics: bool = False
+    checkpoint_epochs: int = 1
     steps_per_execution: int = 1
 
     def __post_init__(self) -> None:
@@ -109,6 +114,8 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
             valid, batch_size, num_grades=num_grades, max_padding=max_padding
         )
 
+        self._valid_bytes = 4 * valid.features.size * self.valid.padding_waste()
+
     def build_train_dataset(self, steps: int | None = None) -> tf.data.Dataset:
         """See `AbstractDatasetBuilder`.
 
@@ -119,7 +126,8 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
 
     def build_valid_dataset(self) -> tf.data.Dataset:
         """See `AbstractDatasetBuilder`."""
-        return self.valid.dataset()
+        batches = self.valid.dataset()
+        return batches.cache() if self._valid_bytes <= _CACHED_BYTES else batches
 
     def build_signatures(self, model: tf.keras.Model) -> dict[str, Callable]:
         """See `AbstractDatasetBuilder`."""
@@ -207,6 +215,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
             patience=hparams.early_stopping_patience,
             min_delta=hparams.early_stopping_min_delta,
             writer=self.is_writer,
+            every=hparams.checkpoint_epochs,
         )
 
     @property
@@ -280,6 +289,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                 steps_per_execution=hparams.steps_per_execution,
                 jit_compile=hparams.jit_compile,
             )
+            # Otherwise the first step would make variables, and be traced twice.
+            self._optimizer.build(model.trainable_variables)
             progress = self._training.restore(model)
             self._dataset_builder.train.epoch = progress.epochs
             if progress.epochs and verbose:
