@@ -3,11 +3,13 @@
 from tfr_ext.metrics.evaluation import (
     DEFAULT_METRICS,
     Convention,
+    fill_empty,
     higher_is_better,
     means,
     parse_names,
     per_query,
 )
+from tfr_ext.metrics.exact import names
 from tfr_ext.metrics.keras_metrics import (
     EMPTY_LIST_RULES,
     ERRMetric,
@@ -31,8 +33,10 @@ __all__ = [
     "RankingMetric",
     "SinkhornErrorMetric",
     "document_names",
+    "fill_empty",
     "higher_is_better",
     "means",
+    "names",
     "parse_names",
     "per_query",
     "read_run",
