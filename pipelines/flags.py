@@ -186,8 +186,8 @@ def define_metric_flags() -> None:
     flags.DEFINE_float(
         "max_label",
         None,
-        "Highest grade of the collection, for ERR, nERR and losses that have max_label. "
-        "Found from the data if left out.",
+        "Highest grade of the collection, for ERR, nERR and losses that have "
+        "max_label. Found from the data if left out.",
     )
 
 

@@ -100,6 +100,14 @@ def metric(
                 total += p[r] * sum(p[: r + 1]) / (r + 1)
             return total / sum(binary)
         return _cascade(p)
+    if name == "opa":
+        at_ranks = [at(r, labels) for r in range(size)]
+        right = wrong = 0
+        for r in range(size):
+            for later in range(r + 1, size):
+                right += at_ranks[r] > at_ranks[later]
+                wrong += at_ranks[r] < at_ranks[later]
+        return right / (right + wrong) if right + wrong else None
     if not any(y > 0 for y in labels):
         return None
     relevance = [at(r, labels) for r in range(depth)]

@@ -226,8 +226,8 @@ class ERR(_Graded):
         super().__post_init__()
         if self.max_label is None:
             raise ValueError(
-                f"Metric {type(self).__name__.lower()!r} needs `max_label`, the highest "
-                "grade of the collection."
+                f"Metric {type(self).__name__.lower()!r} needs `max_label`, the "
+                "highest grade of the collection."
             )
         checks.positive("max_label", self.max_label)
 

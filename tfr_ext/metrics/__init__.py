@@ -16,8 +16,10 @@ from tfr_ext.metrics.keras_metrics import (
     ExpectedGradeMetric,
     RankingMetric,
 )
+from tfr_ext.metrics.score_files import read_scores
 from tfr_ext.metrics.sinkhorn import SinkhornErrorMetric
 from tfr_ext.metrics.trec import (
+    TrecRun,
     document_names,
     read_run,
     write_qrels,
@@ -32,6 +34,7 @@ __all__ = [
     "ExpectedGradeMetric",
     "RankingMetric",
     "SinkhornErrorMetric",
+    "TrecRun",
     "document_names",
     "fill_empty",
     "higher_is_better",
@@ -40,6 +43,7 @@ __all__ = [
     "parse_names",
     "per_query",
     "read_run",
+    "read_scores",
     "write_qrels",
     "write_run",
 ]

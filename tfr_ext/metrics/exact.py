@@ -53,7 +53,8 @@ def metric_per_list(
         mask: True at real items, `[batch, list]`.
 
     Returns:
-        The metric of each list, finite, `[batch]`, and which lists are empty, `[batch]` bool.
+        The metric of each list, finite, `[batch]`, and which lists are empty,
+        `[batch]` bool.
     """
     if isinstance(objective, pair_accuracy.OPA):
         return objective.per_list(labels, scores, mask)
