@@ -184,17 +184,17 @@ def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
 
     Examples:
         >>> describe_empty({'map': 2, 'opa': 3, 'mrr': 2}, 9)
-        'Such lists: 2 of 9 (map, mrr), 3 of 9 (opa). To opa: without two labels.'
+        'Such lists: 2 of 9 (map, mrr), 3 of 9 (opa: one label only).'
     """
     by_count: dict[int, list[str]] = {}
     for name, count in empty.items():
-        by_count.setdefault(count, []).append(name)
+        told = "opa: one label only" if name == "opa" else name
+        by_count.setdefault(count, []).append(told)
     parts = [
         f"{count} of {num_lists}" + f" ({', '.join(names)})" * (len(by_count) > 1)
         for count, names in by_count.items()
     ]
-    note = " To opa: without two labels." if "opa" in empty else ""
-    return f"Such lists: {', '.join(parts)}.{note}"
+    return f"Such lists: {', '.join(parts)}."
 
 
 def as_flag_file() -> str:
