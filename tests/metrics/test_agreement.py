@@ -107,7 +107,7 @@ def assert_ir_measures_agree(values, lists, run_path, qrels_path, measures):
         expected = [theirs[str(measure)].get(q, 0.0) for q in lists.query_ids]
         # gdeval prints five digits.
         by_gdeval = measure.NAME == "ERR" or "exp" in str(measure)
-        atol = 1.1e-5 if by_gdeval else 1e-6
+        atol = 1.1e-5 if by_gdeval else 1e-12
         np.testing.assert_allclose(values[name], expected, atol=atol, err_msg=name)
 
 
@@ -117,7 +117,7 @@ def test_trec_eval_agrees(case):
     theirs = trec_eval(run, qrels)
     for name, measure in TREC_EVAL.items():
         expected = [theirs[q][measure] for q in lists.query_ids]
-        np.testing.assert_allclose(values[name], expected, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(values[name], expected, atol=1e-12, err_msg=name)
 
 
 def test_ir_measures_agree(case):
@@ -171,7 +171,7 @@ def test_a_foreign_run_agrees_with_trec_eval(tmp_path):
             assert len(theirs) == queries
             for name, measure in TREC_EVAL.items():
                 expected = [theirs.get(q, {}).get(measure, 0) for q in lists.query_ids]
-                np.testing.assert_allclose(values[name], expected, atol=1e-6)
+                np.testing.assert_allclose(values[name], expected, atol=1e-12)
     values = metrics.per_query(again, ranks, NAMES, CONVENTION)
     # ir-measures breaks ties by its own rules, so of the run as written.
     assert_ir_measures_agree(values, lists, written, qrels, IR_MEASURES)
@@ -188,7 +188,7 @@ def test_mq2008_agrees(real_data, tmp_path):
     theirs = trec_eval(run, qrels)
     for name, measure in TREC_EVAL.items():
         expected = [theirs[q][measure] for q in lists.query_ids]
-        np.testing.assert_allclose(values[name], expected, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(values[name], expected, atol=1e-12, err_msg=name)
     assert_ir_measures_agree(values, lists, run, qrels, IR_MEASURES)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import grades, inputs
-from tfr_ext.metrics.exact import get, metric_per_list
+from tfr_ext.metrics import exact
+from tfr_ext.metrics.exact import metric_per_list
 
 # What a list without anything relevant counts as in a mean.
 EMPTY_LIST_RULES = ("zero", "skip", "one")
@@ -79,7 +80,7 @@ class RankingMetric(tf.keras.metrics.Metric):
             "max_label": max_label,
             "ragged": ragged,
         }
-        self._objective = get(
+        self._objective = exact.get(
             metric,
             topn=topn,
             gain=gain,
