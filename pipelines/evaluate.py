@@ -1,24 +1,49 @@
-"""Evaluates an exported model, or a TREC run, on judged lists.
+"""Evaluates an exported model, a TREC run, or scores in a file, on judged lists.
 
 python -m pipelines.evaluate --dataset=text --test_path=FILE --export=DIR
 python -m pipelines.evaluate --dataset=text --test_path=FILE --run=FILE
+python -m pipelines.evaluate --dataset=text --test_path=FILE --scores=FILE
 
-Prints the mean of each metric; with --output_dir also writes `metrics.json` and
-`per_query.tsv`, and for a model `run.trec` and `qrels.trec`.
+Prints the mean of each metric, by which convention, and how many queries its rule for
+empty lists concerns. With --output_dir also writes `metrics.json`, `per_query.tsv`,
+`run.trec`, `qrels.trec` and `flags.cfg`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import sys
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 from absl import flags
 
 from pipelines import command, inputs, labels, outputs
 from pipelines import flags as shared_flags
-from tfr_ext import checkpoints, export, metrics
+from tfr_ext import checkpoints, data, export, metrics
 
 FLAGS = flags.FLAGS
+
+_SOURCES = ("export", "run", "scores")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """Lists and their scores.
+
+    Attributes:
+        lists: the lists, with what a run has beyond those that are judged.
+        scores: one score per item.
+        tag: name of the run.
+        counts: what `metrics.json` has about a run.
+    """
+
+    lists: data.RankingLists
+    scores: np.ndarray
+    tag: str = "tfr_ext"
+    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def define_flags() -> None:
@@ -33,7 +58,16 @@ def define_flags() -> None:
         "it, of which the latest is taken.",
     )
     flags.DEFINE_string("run", None, "A TREC run file, in place of a model.")
+    flags.DEFINE_string(
+        "scores",
+        None,
+        "A file of scores, in place of a model: a number on each line, or an array in "
+        "a file named *.npy, one for each item of the test lists in their order.",
+    )
     flags.DEFINE_string("output_dir", None, "Directory that gets the files.")
+    flags.DEFINE_bool(
+        "print_per_query", False, "Print the metrics of each query before the means."
+    )
     flags.DEFINE_integer(
         "batch_size", 128, "Lists that the model scores at a time.", lower_bound=1
     )
@@ -41,44 +75,144 @@ def define_flags() -> None:
 
 def evaluate() -> None:
     """Evaluates as the flags say."""
-    if (FLAGS.export is None) == (FLAGS.run is None):
-        raise ValueError("Give either --export or --run.")
+    check_source()
     names = metrics.parse_names(FLAGS.metrics)
     convention = shared_flags.convention()
     for name in names:
         convention.objective(name)
     scorer = None if FLAGS.export is None else export.load_scorer(FLAGS.export)
-    lists = inputs.load_test(FLAGS, None if scorer is None else scorer.num_features)
-    print(inputs.describe("test", lists))
+    judged = inputs.load_test(FLAGS, None if scorer is None else scorer.num_features)
+    print(inputs.describe("test", judged))
     wanted = labels.from_flags(FLAGS)
-    highest = wanted.highest(FLAGS.max_label, [lists])
+    highest = wanted.highest(FLAGS.max_label, [judged])
     if FLAGS.max_label is None and scorer is not None:
         # The test lists alone may lack the highest grade of their collection.
         highest = max(highest, scorer.max_label or 0.0)
     convention = dataclasses.replace(convention, max_label=highest)
-    if scorer is not None:
-        scores = scorer.scores(lists, FLAGS.batch_size)
-    else:
-        lists, scores = metrics.read_run(FLAGS.run, lists)
-    values = metrics.per_query(lists, scores, names, convention)
+    scored = score(judged, scorer)
+    # Skipped, empty lists are seen.
+    skipping = dataclasses.replace(convention, empty_list="skip")
+    found = metrics.per_query(scored.lists, scored.scores, names, skipping)
+    empty = {name: int(np.isnan(values).sum()) for name, values in found.items()}
+    values = metrics.fill_empty(found, convention.empty_list)
     results = {"test": metrics.means(values)}
     if FLAGS.output_dir is not None:
         os.makedirs(FLAGS.output_dir, exist_ok=True)
-        outputs.write_per_query(FLAGS.output_dir, lists, values)
-        if scorer is not None:
-            outputs.write_trec(FLAGS.output_dir, lists, scores, "tfr_ext")
-        checkpoints.write_atomically(
-            os.path.join(FLAGS.output_dir, "metrics.json"),
+        outputs.write_per_query(FLAGS.output_dir, judged, values)
+        outputs.write_trec(
+            FLAGS.output_dir, scored.lists, scored.scores, scored.tag, judged
+        )
+        write("flags.cfg", as_flag_file())
+        write(
+            "metrics.json",
             outputs.as_json(
                 {
                     **results,
                     "convention": convention.as_dict(),
                     "labels": wanted.describe(),
-                    "queries": {"test": lists.num_lists},
+                    "queries": {"test": judged.num_lists},
+                    "empty_queries": {"test": empty},
+                    **scored.counts,
                 }
             ),
         )
-    print(f"{convention.describe()}\n{outputs.metric_table(results)}")
+    if FLAGS.print_per_query:
+        print(outputs.per_query_table(judged.query_ids, values))
+    print(
+        f"{convention.describe()}\n{describe_empty(empty, judged.num_lists)}\n"
+        f"{outputs.metric_table(results)}"
+    )
+
+
+def check_source() -> None:
+    """Checks that the flags name one thing to evaluate, and a place for files.
+
+    Raises:
+        ValueError: if they name none, or several, or the place of a training run.
+    """
+    given = [f"--{name}" for name in _SOURCES if getattr(FLAGS, name) is not None]
+    if len(given) != 1:
+        raise ValueError(
+            "Give exactly one of --export, --run and --scores. "
+            f"Received: {' and '.join(given) or 'none'}."
+        )
+    if FLAGS.output_dir and os.path.exists(
+        os.path.join(FLAGS.output_dir, "checkpoints")
+    ):
+        raise ValueError(
+            f"--output_dir={FLAGS.output_dir} has a run of pipelines.train, which "
+            "would be overwritten. Name another directory."
+        )
+
+
+def score(judged: data.RankingLists, scorer: Any) -> Scored:
+    """Returns the scores of the judged lists, and says what of a run is left out.
+
+    Args:
+        judged: the lists.
+        scorer: the exported model, if it is one that the flags name.
+
+    Raises:
+        ValueError: if the file of a run or of scores has errors.
+    """
+    if scorer is not None:
+        return Scored(judged, scorer.scores(judged, FLAGS.batch_size))
+    if FLAGS.scores is not None:
+        return Scored(judged, metrics.read_scores(FLAGS.scores, judged.num_items))
+    run = metrics.read_run(FLAGS.run, judged)
+    missing, unjudged = len(run.missing(judged)), len(run.unjudged(judged))
+    if missing:
+        print(
+            f"{missing} of {judged.num_lists} judged queries are not in the run: "
+            "they count, as queries for which nothing is retrieved."
+        )
+    if unjudged:
+        print(f"{unjudged} queries of the run are not judged: they do not count.")
+    return Scored(
+        *run.ranked(judged),
+        tag=run.tag,
+        counts={"missing_queries": missing, "unjudged_queries": unjudged},
+    )
+
+
+def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
+    """Returns in words how many lists are empty.
+
+    Args:
+        empty: number of empty lists by metric.
+        num_lists: number of lists.
+
+    Examples:
+        >>> describe_empty({'map': 2, 'opa': 3, 'mrr': 2}, 9)
+        'Such lists: 2 of 9 (map, mrr), 3 of 9 (opa: one label only).'
+    """
+    by_count: dict[int, list[str]] = {}
+    for name, count in empty.items():
+        told = "opa: one label only" if name == "opa" else name
+        by_count.setdefault(count, []).append(told)
+    parts = [
+        f"{count} of {num_lists}" + f" ({', '.join(names)})" * (len(by_count) > 1)
+        for count, names in by_count.items()
+    ]
+    return f"Such lists: {', '.join(parts)}."
+
+
+def as_flag_file() -> str:
+    """Returns the text of a flag file that evaluates again."""
+    own = FLAGS.get_key_flags_for_module(sys.argv[0])
+    written = [f.serialize() for f in own if f.name != "output_dir"]
+    return (
+        "\n".join(
+            ["# Runs again by: python -m pipelines.evaluate --flagfile=THIS_FILE"]
+            + [text for text in written if text]
+        )
+        + "\n"
+    )
+
+
+def write(name: str, text: str) -> None:
+    """Writes a file of --output_dir."""
+    checkpoints.write_atomically(os.path.join(FLAGS.output_dir, name), text)
 
 
 if __name__ == "__main__":

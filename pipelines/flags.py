@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import flags
 
-from tfr_ext import metrics, objectives
+from tfr_ext import metrics
 
 FLAGS = flags.FLAGS
 
@@ -166,8 +166,8 @@ def define_metric_flags() -> None:
     flags.DEFINE_list(
         "metrics",
         list(metrics.DEFAULT_METRICS),
-        f"Metrics to evaluate: {', '.join(objectives.names())}, with a cut-off as in "
-        "ndcg_10.",
+        f"Metrics to evaluate: {', '.join(metrics.names())}, with a cut-off as in "
+        "ndcg_10 (all but opa).",
     )
     flags.DEFINE_enum(
         "empty_list",
@@ -186,8 +186,8 @@ def define_metric_flags() -> None:
     flags.DEFINE_float(
         "max_label",
         None,
-        "Highest grade of the collection, for ERR and for losses that have max_label. "
-        "Found from the data if left out.",
+        "Highest grade of the collection, for ERR, nERR and losses that have "
+        "max_label. Found from the data if left out.",
     )
 
 

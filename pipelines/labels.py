@@ -134,9 +134,9 @@ def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
 def _has_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
     """Tells whether a loss depends on the highest grade."""
     known = losses.parameters(loss)
-    # Of the losses for several metrics, ERR alone has it.
+    # Of the losses for several metrics, ERR and its normalised form alone have it.
     return "max_label" in known and (
-        "metric" not in known or loss_params.get("metric") == "err"
+        "metric" not in known or loss_params.get("metric") in ("err", "nerr")
     )
 
 

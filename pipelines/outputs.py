@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,11 @@ def write_per_query(
 
 
 def write_trec(
-    directory: str, lists: data.RankingLists, scores: np.ndarray, tag: str
+    directory: str,
+    lists: data.RankingLists,
+    scores: np.ndarray,
+    tag: str,
+    judged: data.RankingLists | None = None,
 ) -> None:
     """Writes `run.trec` and, for integer labels, `qrels.trec`.
 
@@ -55,9 +59,11 @@ def write_trec(
         lists: the lists that were evaluated.
         scores: their scores, one per item.
         tag: name of the run.
+        judged: what of the lists is judged, all by default.
     """
     metrics.write_run(os.path.join(directory, "run.trec"), lists, scores, tag)
-    if not metrics.write_qrels(os.path.join(directory, "qrels.trec"), lists):
+    qrels = os.path.join(directory, "qrels.trec")
+    if not metrics.write_qrels(qrels, lists if judged is None else judged):
         print("No qrels.trec: the labels are not integers, as the format wants.")
 
 
@@ -86,6 +92,21 @@ def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(
             f"{name:<{width}}"
             + "".join(f"  {'-' if v is None else format(v, '.4f'):>8}" for v in cells)
+        )
+    return "\n".join(lines)
+
+
+def per_query_table(query_ids: Sequence[str], values: Mapping[str, np.ndarray]) -> str:
+    """Returns a table of metrics, a line per query; `-` where it does not count."""
+    widths = [max(8, len(name)) for name in values]
+    first = max(len("query"), *(len(query) for query in query_ids))
+    lines = [f"{'query':<{first}}"]
+    lines[0] += "".join(f"  {name:>{w}}" for name, w in zip(values, widths))
+    for query, row in zip(query_ids, np.stack(list(values.values()), axis=1)):
+        cells = ["-" if np.isnan(v) else f"{v:.4f}" for v in row]
+        lines.append(
+            f"{query:<{first}}"
+            + "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths))
         )
     return "\n".join(lines)
 

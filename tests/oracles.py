@@ -100,6 +100,14 @@ def metric(
                 total += p[r] * sum(p[: r + 1]) / (r + 1)
             return total / sum(binary)
         return _cascade(p)
+    if name == "opa":
+        at_ranks = [at(r, labels) for r in range(size)]
+        right = wrong = 0
+        for r in range(size):
+            for later in range(r + 1, size):
+                right += at_ranks[r] > at_ranks[later]
+                wrong += at_ranks[r] < at_ranks[later]
+        return right / (right + wrong) if right + wrong else None
     if not any(y > 0 for y in labels):
         return None
     relevance = [at(r, labels) for r in range(depth)]
@@ -114,8 +122,14 @@ def metric(
             gains = [gain_of(x) for x in relevance]
         ideal = sorted((gain_of(y) for y in labels), reverse=True)
         return _dcg(gains) / _dcg(ideal[:depth])
-    if name == "err":
-        return _cascade([(2**x - 1) / 2**max_label for x in relevance])
+    if name in ("err", "nerr"):
+
+        def stops(grades):
+            return [(2**x - 1) / 2**max_label for x in grades]
+
+        best = sorted(labels, reverse=True)[:depth]
+        ideal = _cascade(stops(best)) if name == "nerr" else 1.0
+        return _cascade(stops(relevance)) / ideal
     if name == "arp":
         cost = sum((r + 1) * x for r, x in enumerate(relevance))
         if topn is not None and topn < size:

@@ -226,7 +226,8 @@ class ERR(_Graded):
         super().__post_init__()
         if self.max_label is None:
             raise ValueError(
-                "Metric 'err' needs `max_label`, the highest grade of the collection."
+                f"Metric {type(self).__name__.lower()!r} needs `max_label`, the "
+                "highest grade of the collection."
             )
         checks.positive("max_label", self.max_label)
 
@@ -235,6 +236,19 @@ class ERR(_Graded):
     ) -> tf.Tensor:
         largest = tf.constant(self.max_label, ranked.dtype)
         return _cascade(_power_of_2(ranked - largest) - _power_of_2(-largest))
+
+
+@dataclasses.dataclass(frozen=True)
+class NERR(ERR):
+    """Expected reciprocal rank over that of the ideal ranking at the same cut-off."""
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        ideal = masked.top(labels, masked.list_size(ranked)).values
+        return tf.math.divide_no_nan(
+            super()._value(ranked, labels, mask), super()._value(ideal, labels, mask)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,6 +283,7 @@ _OBJECTIVES: dict[str, type[Objective]] = {
     "arp": ARP,
     "mrr": MRR,
     "err": ERR,
+    "nerr": NERR,
 }
 
 

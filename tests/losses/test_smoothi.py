@@ -8,7 +8,7 @@ import tensorflow_ranking as tfr
 from tests import oracles
 from tfr_ext import losses
 
-METRICS = ["ndcg", "precision", "map", "arp", "mrr", "err"]
+METRICS = ["ndcg", "precision", "map", "arp", "mrr", "err", "nerr"]
 
 
 def random_lists(seed, sizes=(1, 2, 5, 9)):
@@ -23,7 +23,7 @@ def random_lists(seed, sizes=(1, 2, 5, 9)):
 @pytest.mark.parametrize(("alpha", "delta"), [(1.0, 0.1), (7.0, 0.4)])
 def test_value_and_gradient_equal_the_oracle(metric, topn, stop_gradient, alpha, delta):
     arguments = {"topn": topn}
-    if metric == "err":
+    if metric in ("err", "nerr"):
         arguments["max_label"] = 3.0
     if metric in ("precision", "map", "mrr"):
         arguments["relevance_threshold"] = 2.0

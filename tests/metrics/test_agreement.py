@@ -10,13 +10,13 @@ import pytrec_eval
 from ir_measures import AP, ERR, RR, P, nDCG
 
 from tests.conftest import make_lists
-from tfr_ext import metrics
+from tfr_ext import data, metrics
 
 # Ties, lists of one, lists without anything relevant, long lists.
 LENGTHS = [1, 1, 2, 3, 5, 8, 13, 40, 120] * 4
 NAMES = [
     *("ndcg_1", "ndcg_3", "ndcg_10", "ndcg", "precision_1", "precision_5"),
-    *("precision_10", "map", "map_5", "mrr", "err_5", "err_10"),
+    *("precision_10", "map", "map_5", "mrr", "mrr_5", "err_5", "err_10"),
 ]
 TREC_EVAL = {
     "ndcg_1": "ndcg_cut_1",
@@ -38,12 +38,27 @@ IR_MEASURES = {
     "map": AP,
     "map_5": AP @ 5,
     "mrr": RR,
+    "mrr_5": RR @ 5,
+}
+GAINS = {grade: 2**grade - 1 for grade in range(5)}
+EXPONENTIAL = {
+    "ndcg_1": nDCG(gains=GAINS) @ 1,
+    "ndcg_10": nDCG(gains=GAINS) @ 10,
+    "ndcg": nDCG(gains=GAINS),
 }
 if shutil.which("perl"):  # by gdeval, which takes grades of at most 4 for granted
     IR_MEASURES.update({"err_5": ERR @ 5, "err_10": ERR @ 10})
+    EXPONENTIAL["ndcg_5"] = nDCG(dcg="exp-log2") @ 5
+FROM_2 = {
+    "precision_5": P(rel=2) @ 5,
+    "map": AP(rel=2),
+    "map_5": AP(rel=2) @ 5,
+    "mrr": RR(rel=2),
+    "mrr_5": RR(rel=2) @ 5,
+}
 
 
-@pytest.fixture(params=["untied", "tied", "all equal"])
+@pytest.fixture(params=["untied", "tied", "all equal", "equal as 32-bit floats"])
 def case(request, tmp_path):
     rng = np.random.default_rng(len(request.param))
     # gdeval takes numbers only for queries.
@@ -58,7 +73,8 @@ def case(request, tmp_path):
         "untied": rng.permutation(lists.num_items),
         "tied": rng.integers(0, 4, lists.num_items),
         "all equal": np.zeros(lists.num_items),
-    }[request.param].astype(np.float32)
+        "equal as 32-bit floats": 1 + 1e-12 * rng.permutation(lists.num_items),
+    }[request.param]
     run, qrels = str(tmp_path / "run"), str(tmp_path / "qrels")
     metrics.write_run(run, lists, scores, "tag")
     metrics.write_qrels(qrels, lists)
@@ -68,24 +84,31 @@ def case(request, tmp_path):
 CONVENTION = metrics.Convention(gain="linear", max_label=4)
 
 
-def trec_eval(run_path, qrels_path):
+def trec_eval(run_path, qrels_path, relevance_level=1):
     with open(run_path) as file:
         run = pytrec_eval.parse_run(file)
     with open(qrels_path) as file:
         qrels = pytrec_eval.parse_qrel(file)
     measures = set(TREC_EVAL.values())
-    return pytrec_eval.RelevanceEvaluator(qrels, measures).evaluate(run)
+    return pytrec_eval.RelevanceEvaluator(
+        qrels, measures, relevance_level=relevance_level
+    ).evaluate(run)
 
 
-def by_ir_measures(run_path, qrels_path):
-    results = {}
+def assert_ir_measures_agree(values, lists, run_path, qrels_path, measures):
+    theirs = {}
     for value in ir_measures.iter_calc(
-        list(IR_MEASURES.values()),
+        list(measures.values()),
         list(ir_measures.read_trec_qrels(qrels_path)),
         list(ir_measures.read_trec_run(run_path)),
     ):
-        results.setdefault(str(value.measure), {})[value.query_id] = value.value
-    return results
+        theirs.setdefault(str(value.measure), {})[value.query_id] = value.value
+    for name, measure in measures.items():
+        expected = [theirs[str(measure)].get(q, 0.0) for q in lists.query_ids]
+        # gdeval prints five digits.
+        by_gdeval = measure.NAME == "ERR" or "exp" in str(measure)
+        atol = 1.1e-5 if by_gdeval else 1e-12
+        np.testing.assert_allclose(values[name], expected, atol=atol, err_msg=name)
 
 
 def test_trec_eval_agrees(case):
@@ -94,23 +117,23 @@ def test_trec_eval_agrees(case):
     theirs = trec_eval(run, qrels)
     for name, measure in TREC_EVAL.items():
         expected = [theirs[q][measure] for q in lists.query_ids]
-        np.testing.assert_allclose(values[name], expected, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(values[name], expected, atol=1e-12, err_msg=name)
 
 
 def test_ir_measures_agree(case):
     lists, scores, run, qrels = case
-    values = metrics.per_query(lists, scores, NAMES, CONVENTION)
-    theirs = by_ir_measures(run, qrels)
-    for name, measure in IR_MEASURES.items():
-        expected = [theirs[str(measure)].get(q, 0.0) for q in lists.query_ids]
-        # gdeval prints five digits.
-        atol = 1.1e-5 if name.startswith("err") else 1e-6
-        np.testing.assert_allclose(values[name], expected, atol=atol, err_msg=name)
+    for convention, measures in (
+        (CONVENTION, IR_MEASURES),
+        (dataclasses.replace(CONVENTION, gain="exponential"), EXPONENTIAL),
+        (dataclasses.replace(CONVENTION, relevance_threshold=2.0), FROM_2),
+    ):
+        values = metrics.per_query(lists, scores, list(measures), convention)
+        assert_ir_measures_agree(values, lists, run, qrels, measures)
 
 
 def test_a_run_file_read_again_agrees(case):
     lists, scores, run, _ = case
-    again, ranks = metrics.read_run(run, lists)
+    again, ranks = metrics.read_run(run, lists).ranked(lists)
     np.testing.assert_array_equal(again.labels, lists.labels)
     expected = metrics.per_query(lists, scores, NAMES, CONVENTION)
     values = metrics.per_query(again, ranks, NAMES, CONVENTION)
@@ -121,7 +144,9 @@ def test_a_run_file_read_again_agrees(case):
 def test_a_foreign_run_agrees_with_trec_eval(tmp_path):
     """Ties that go by name, documents not judged, and judged ones not retrieved."""
     rng = np.random.default_rng(0)
-    lists = make_lists([6, 30, 9, 4], seed=2)
+    lists = dataclasses.replace(
+        make_lists([6, 30, 9, 4], seed=2), query_ids=["1", "2", "3", "4"]
+    )
     names = metrics.document_names(lists)
     path, qrels = tmp_path / "run", str(tmp_path / "qrels")
     metrics.write_qrels(qrels, lists)
@@ -132,13 +157,39 @@ def test_a_foreign_run_agrees_with_trec_eval(tmp_path):
             shown += [f"new{i}" for i in range(4)]
             for name in rng.permutation(shown):
                 file.write(f"{query} Q0 {name} 0 {rng.integers(0, 3)}.5 tag\n")
-    again, ranks = metrics.read_run(str(path), lists)
+        file.write("9 Q0 anything 0 1.5 tag\n")
+    run = metrics.read_run(str(path), lists)
+    assert run.missing(lists) == ["4"] and run.unjudged(lists) == ["9"]
+    again, ranks = run.ranked(lists)
+    written = str(tmp_path / "written")
+    metrics.write_run(written, again, ranks, "tag")  # without the unjudged query
+    for threshold in (1, 2):
+        convention = dataclasses.replace(CONVENTION, relevance_threshold=threshold)
+        values = metrics.per_query(again, ranks, NAMES, convention)
+        for run_path, queries in ((path, 3), (written, 3)):
+            theirs = trec_eval(run_path, qrels, threshold)
+            assert len(theirs) == queries
+            for name, measure in TREC_EVAL.items():
+                expected = [theirs.get(q, {}).get(measure, 0) for q in lists.query_ids]
+                np.testing.assert_allclose(values[name], expected, atol=1e-12)
     values = metrics.per_query(again, ranks, NAMES, CONVENTION)
-    theirs = trec_eval(path, qrels)
-    assert len(theirs) == 3
+    # ir-measures breaks ties by its own rules, so of the run as written.
+    assert_ir_measures_agree(values, lists, written, qrels, IR_MEASURES)
+
+
+def test_mq2008_agrees(real_data, tmp_path):
+    lists = data.read_letor([str(real_data / "MQ2008" / "Fold1" / "test.txt")])
+    scores = lists.features[:, 24]  # some query-document scores, with ties
+    run, qrels = str(tmp_path / "run"), str(tmp_path / "qrels")
+    metrics.write_run(run, lists, scores, "tag")
+    assert metrics.write_qrels(qrels, lists)
+    assert len(np.unique(scores)) < lists.num_items and lists.num_empty == 51
+    values = metrics.per_query(lists, scores, NAMES, CONVENTION)
+    theirs = trec_eval(run, qrels)
     for name, measure in TREC_EVAL.items():
-        expected = [theirs.get(q, {}).get(measure, 0.0) for q in lists.query_ids]
-        np.testing.assert_allclose(values[name], expected, atol=1e-6, err_msg=name)
+        expected = [theirs[q][measure] for q in lists.query_ids]
+        np.testing.assert_allclose(values[name], expected, atol=1e-12, err_msg=name)
+    assert_ir_measures_agree(values, lists, run, qrels, IR_MEASURES)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ import pytest
 import pytrec_eval
 import tensorflow as tf
 import tensorflow_ranking as tfr
+from scipy import stats
 
 from tests import oracles
 from tests.conftest import make_lists
-from tfr_ext import metrics
+from tfr_ext import losses, metrics
 
 TIED = make_lists([5, 1, 8, 3, 12], seed=4)
 SCORES = np.random.default_rng(4).integers(0, 4, TIED.num_items).astype(np.float32)
@@ -35,7 +36,10 @@ def oracle(name, convention):
 @pytest.mark.parametrize("threshold", [1.0, 3.0])
 def test_per_query_and_keras_metrics_equal_the_oracle(gain, empty_list, threshold):
     convention = metrics.Convention(gain, empty_list, threshold, max_label=3.0)
-    names = [*metrics.DEFAULT_METRICS, "arp_3", "map_2", "mrr_3"]
+    names = [
+        *(*metrics.DEFAULT_METRICS, "arp_3", "map_2", "mrr_3", "err"),
+        *("nerr", "nerr_3", "opa"),
+    ]
     values = metrics.per_query(TIED, SCORES, names, convention)
     means = metrics.means(values)
     for name in names:
@@ -81,6 +85,47 @@ def test_metrics_without_ties_equal_tfr():
             )
 
 
+def test_opa_without_ties_equals_tfr_and_with_ties_goes_by_position():
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 3, [20, 9]).astype(np.float32)
+    labels[rng.uniform(size=labels.shape) < 0.2] = -1
+    labels[0] = 1.0  # no two labels differ
+    scores = rng.permutation(180).reshape([20, 9]).astype(np.float32)
+    ours, theirs = metrics.RankingMetric("opa"), tfr.keras.metrics.OPAMetric()
+    for y, s in zip(labels, scores):  # TFR weighs lists by their pairs
+        ours.reset_state()
+        theirs.reset_state()
+        np.testing.assert_allclose(ours([y], [s]), theirs([y], [s]), rtol=1e-6)
+    both = [[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]
+    tied = metrics.RankingMetric("opa")
+    np.testing.assert_allclose(tied(both, np.zeros([2, 3])), (0 + 1) / 2)
+    theirs.reset_state()
+    assert float(theirs(both, np.zeros([2, 3]))) == 0
+
+
+def test_opa_of_a_list_too_long_for_one_block():
+    rng = np.random.default_rng(5)
+    labels, scores = rng.integers(0, 4, 2000), rng.normal(size=2000)
+    lists = make_lists([2000, 3], labels=[*labels, 0, 0, 1])
+    found = metrics.per_query(lists, np.array([*scores, 3.0, 2.0, 2.5]), ["opa"])["opa"]
+    tau_b = stats.kendalltau(labels, scores).statistic
+    pairs, unlike = 2000 * 1999 / 2, (labels[:, None] > labels).sum()
+    expected = (tau_b * np.sqrt(pairs * unlike) / unlike + 1) / 2
+    np.testing.assert_allclose(found, [expected, 0.5], rtol=1e-12)
+
+
+def test_what_a_run_lacks_stands_last_and_the_least_relevant_first():
+    lists = make_lists([4, 2], labels=[2, 1, 0, 1, 1, 0])
+    scores = np.array([-np.inf, 3.0, 2.0, -np.inf, -np.inf, -np.inf])
+    found = metrics.per_query(lists, scores, ["opa", "arp", "mrr", "map", "ndcg"])
+    # Down the ranking: 1, 0, then 1 and 2, not retrieved; and 0, 1.
+    np.testing.assert_allclose(found["opa"], [1 / 5, 0])
+    np.testing.assert_allclose(found["arp"], [(1 * 1 + 3 * 1 + 4 * 2) / 4, 2])
+    np.testing.assert_allclose(found["mrr"], [1, 0])
+    np.testing.assert_allclose(found["map"], [1 / 3, 0])
+    assert 0 < found["ndcg"][0] < 1 and found["ndcg"][1] == 0
+
+
 @pytest.mark.parametrize("gain", ["exponential", "linear"])
 def test_run_file_by_the_rules_of_trec_eval(tmp_path, gain):
     """Ties, repeated document names, lists of one and empty lists included."""
@@ -120,11 +165,20 @@ def test_run_file_keeps_scores_that_do_not_tie_exactly(tmp_path):
     scores = np.float32([0.1, 1e-42, -np.finfo(np.float32).max, 1 / 3])
     path = tmp_path / "run"
     metrics.write_run(str(path), lists, scores, "tag")
-    written = {
-        line.split()[2]: np.float32(line.split()[4])
-        for line in path.read_text().splitlines()
-    }
+    written = metrics.read_run(str(path), lists).documents["q0"]
     assert [written[f"q0-{i + 1}"] for i in range(4)] == list(scores)
+
+
+def test_run_file_keeps_the_order_of_finer_scores_and_lacks_what_is_not_retrieved(
+    tmp_path,
+):
+    lists = make_lists([4, 1])
+    scores = np.array([1.0, 1.0 + 2e-9, -np.inf, 1.0 + 1e-9, -np.inf])
+    metrics.write_run(str(tmp_path / "run"), lists, scores, "tag")
+    run = metrics.read_run(str(tmp_path / "run"), lists)
+    assert run.tag == "tag" and run.missing(lists) == ["q1"]
+    _, ranks = run.ranked(lists)
+    assert list(ranks) == [-3, -1, -np.inf, -2, -np.inf]
 
 
 def test_qrels_are_for_integer_grades_only(tmp_path):
@@ -162,7 +216,13 @@ def test_keras_metrics_in_fit_and_config(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("ndgc_10", "ndgc_10"), ("ndcg_0", "ndcg_0"), ("ndcg@10", "ndcg@10"), ("", "''")],
+    [
+        ("ndgc_10", "ndgc_10"),
+        ("ndcg_0", "ndcg_0"),
+        ("ndcg@10", "ndcg@10"),
+        ("", "''"),
+        ("opa_10", "'opa' has no cut-off.*Received: topn=10"),
+    ],
 )
 def test_unknown_metric_names_are_told(name, message):
     with pytest.raises(ValueError, match=message):
@@ -174,6 +234,13 @@ def test_wrong_arguments_are_named():
         metrics.RankingMetric("ndcg", empty_list="two")
     with pytest.raises(ValueError, match="max_label"):
         metrics.ERRMetric()
+    with pytest.raises(ValueError, match="'nerr' needs `max_label`"):
+        metrics.RankingMetric("nerr")
+    for loss in (losses.SmoothILoss, losses.SoftSortLoss):
+        with pytest.raises(
+            ValueError, match="`metric` must be one of.*Received: 'opa'"
+        ):
+            loss(metric="opa")
     with pytest.raises(ValueError, match="one per item"):
         metrics.per_query(TIED, SCORES[1:], ["map"])
     with pytest.raises(ValueError, match="finite.*Item 3"):
@@ -181,8 +248,9 @@ def test_wrong_arguments_are_named():
 
 
 def test_a_label_above_max_label_is_told():
-    with pytest.raises(ValueError, match="max_label.*is 2.*label 3"):
-        metrics.per_query(TIED, SCORES, ["err_5"], metrics.Convention(max_label=2))
+    for name in ("err_5", "nerr"):
+        with pytest.raises(ValueError, match="max_label.*is 2.*label 3"):
+            metrics.per_query(TIED, SCORES, [name], metrics.Convention(max_label=2))
 
 
 def test_document_names_are_unique_in_a_list():

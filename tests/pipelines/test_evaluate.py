@@ -5,9 +5,11 @@ import json
 
 import numpy as np
 import pytest
+import pytrec_eval
 
 from tests.conftest import make_lists, run_command
 from tests.pipelines.test_train import train, write_letor
+from tfr_ext import data, metrics
 
 evaluate = functools.partial(run_command, "pipelines.evaluate")
 
@@ -38,7 +40,19 @@ def run(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("source", ["version", "versions", "run"])
+def scores_of_run(path, judged, directory):
+    """A file of the scores that a run has, in the order of the items."""
+    lists = data.read_letor([str(judged)])
+    documents = metrics.read_run(str(path), lists).documents
+    queries = np.repeat(lists.query_ids, lists.lengths)
+    names = metrics.document_names(lists)
+    written = directory / "scores.txt"
+    lines = [f"{documents[q][name]!r}\n" for q, name in zip(queries, names)]
+    written.write_text("".join(lines))
+    return written
+
+
+@pytest.mark.parametrize("source", ["version", "versions", "run", "scores"])
 def test_the_metrics_of_the_training_command_again(run, tmp_path, source):
     model = run / "model"
     flags = {
@@ -47,6 +61,11 @@ def test_the_metrics_of_the_training_command_again(run, tmp_path, source):
         # Of a run nobody knows what it was trained on.
         "run": [
             f"--run={model}/run.trec",
+            f"--output_dir={tmp_path}",
+            "--max_label=4",
+        ],
+        "scores": [
+            f"--scores={scores_of_run(model / 'run.trec', run / 'test.txt', tmp_path)}",
             f"--output_dir={tmp_path}",
             "--max_label=4",
         ],
@@ -65,16 +84,84 @@ def test_the_metrics_of_the_training_command_again(run, tmp_path, source):
     assert (tmp_path / "per_query.tsv").read_text() == (
         model / "per_query.tsv"
     ).read_text()
-    if source != "run":
-        ours = (tmp_path / "run.trec").read_text().replace("tfr_ext", "smoothi_loss")
-        assert ours == (model / "run.trec").read_text()
+    empty = report["empty_queries"]["test"]
+    lists = data.read_letor([str(run / "test.txt")])
+    assert empty["ndcg_10"] == lists.num_empty > 0
+    per_query = np.genfromtxt(tmp_path / "per_query.tsv", names=True, delimiter="\t")
+    for name, count in empty.items():
+        assert np.isnan(per_query[name]).sum() == count
+    assert "Lists without a relevant item count as: skip" in done.stdout
+    assert f"{empty['ndcg_10']} of {report['queries']['test']}" in done.stdout
+    assert (tmp_path / "qrels.trec").read_text() == (model / "qrels.trec").read_text()
+    ours = (tmp_path / "run.trec").read_text().replace("tfr_ext", "smoothi_loss")
+    theirs = (model / "run.trec").read_text()
+    if source == "run":  # its scores are minus the rank
+        ours, theirs = (
+            [[*line.split()[:4], line.split()[5]] for line in text.splitlines()]
+            for text in (ours, theirs)
+        )
+    assert ours == theirs
+
+
+def test_a_run_that_lacks_queries_and_documents(run, tmp_path):
+    """What is written is what was evaluated, by trec_eval too."""
+    lines = (run / "model" / "run.trec").read_text().splitlines()
+    lists = data.read_letor([str(run / "test.txt")])
+    first, second = lists.query_ids[3:5]
+    kept = [line for line in lines if not line.startswith(f"{first} ")]
+    kept.remove(next(line for line in kept if line.startswith(f"{second} ")))
+    kept += [f"{second} Q0 foreign 1 99 mine", "other Q0 foreign 1 99 mine"]
+    (tmp_path / "foreign").write_text("\n".join(kept))
+    done = evaluate(
+        "--dataset=text",
+        f"--test_path={run}/test.txt",
+        f"--run={tmp_path}/foreign",
+        "--metrics=ndcg_5,ndcg,map,mrr,opa,nerr_3",
+        "--gain=linear",
+        "--print_per_query",
+        f"--output_dir={tmp_path}/out",
+    )
+    assert "1 of 13 judged queries are not in the run" in done.stdout
+    assert "1 queries of the run are not judged" in done.stdout
+    report = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert (report["missing_queries"], report["unjudged_queries"]) == (1, 1)
+    rows = [
+        line.split("\t")
+        for line in (tmp_path / "out" / "per_query.tsv").read_text().splitlines()
+    ]
+    assert [row[0] for row in rows] == ["query", *lists.query_ids]  # and no mean
+    assert set(rows[4][1:]) == {"0"}  # the missing one
+    printed = [line.split() for line in done.stdout.splitlines()]
+    for row in rows[1:]:
+        assert [row[0], *(f"{float(v):.4f}" for v in row[1:])] in printed
+    with open(tmp_path / "out" / "run.trec") as file:
+        again = pytrec_eval.parse_run(file)
+    with open(tmp_path / "out" / "qrels.trec") as file:
+        qrels = pytrec_eval.parse_qrel(file)
+    assert "foreign" in again[second] and "foreign" not in qrels[second]
+    names = {"ndcg_5": "ndcg_cut_5", "ndcg": "ndcg", "map": "map", "mrr": "recip_rank"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names.values())).evaluate(again)
+    for row in rows[1:]:
+        for name, value in zip(rows[0][1:], row[1:]):
+            if name in names:
+                expected = theirs.get(row[0], {}).get(names[name], 0.0)
+                np.testing.assert_allclose(float(value), expected, atol=1e-6)
+    flag_file = (tmp_path / "out" / "flags.cfg").read_text().splitlines()
+    assert f"--run={tmp_path}/foreign" in flag_file
+    assert "--gain=linear" in flag_file
+    assert not any("output_dir" in line for line in flag_file)
 
 
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        ([], ["--export", "--run"]),
-        (["--export=x", "--run=y"], ["--export", "--run"]),
+        ([], ["exactly one of --export, --run and --scores. Received: none"]),
+        (["--export=x", "--run=y"], ["Received: --export and --run"]),
+        (["--run=x", "--scores=y"], ["Received: --run and --scores"]),
+        (["--metrics=opa_5", "--run=x"], ["'opa' has no cut-off"]),
+        (["--dataset=text", "--test_path={wide}", "--scores={wide}"],
+         ["wide.txt:1: expected one number"]),
+        (["--run=x", "--output_dir={model}"], ["a run of pipelines.train"]),
         (["--export=nowhere"], ["nowhere"]),
         (["--run=nowhere"], ["nowhere"]),
         (["--dataset=text", "--run=x"], ["--test_path"]),
@@ -92,7 +179,8 @@ def test_the_metrics_of_the_training_command_again(run, tmp_path, source):
 def test_bad_flags_are_told(run, tmp_path, flags, told):
     wide = tmp_path / "wide.txt"
     wide.write_text("1 qid:1 5:1\n")
-    known = {"export": run / "model" / "export", "wide": wide}
+    model = run / "model"
+    known = {"export": model / "export", "wide": wide, "model": model}
     done = evaluate(*(flag.format(**known) for flag in flags), check=False)
     assert done.returncode != 0 and "Traceback" not in done.stderr, done.stderr
     for part in told:

@@ -80,7 +80,7 @@ class SmoothILoss(base.MetricLoss):
             reduction: a `tf.keras.losses.Reduction`.
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
-            metric: 'ndcg', 'precision', 'map', 'arp', 'mrr' or 'err'.
+            metric: 'ndcg', 'precision', 'map', 'arp', 'mrr', 'err' or 'nerr'.
             topn: cut-off of the metric, the whole list by default.
             alpha: inverse temperature, positive, less than 1e30. The larger, the nearer
                 to the exact metric and the flatter almost everywhere. It may be a
@@ -90,7 +90,7 @@ class SmoothILoss(base.MetricLoss):
                 the backward pass, as the paper recommends.
             relevance_threshold: least label that counts as relevant, positive; used by
                 'precision', 'map' and 'mrr'.
-            max_label: the highest grade of the collection; 'err' needs it.
+            max_label: the highest grade of the collection; 'err' and 'nerr' need it.
 
         Raises:
             ValueError: if an argument is out of its range.

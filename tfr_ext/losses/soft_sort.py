@@ -90,7 +90,7 @@ class SoftSortLoss(base.MetricLoss):
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
             metric: 'ndcg', 'precision' or 'map'; with `form='indicators'` also 'arp',
-                'mrr' and 'err'.
+                'mrr', 'err' and 'nerr'.
             topn: cut-off of the metric, the whole list by default; 'precision' needs
                 it with `form='position'`.
             temperature: between 1e-30 and 1e30, or a schedule of it. The lower, the
@@ -100,7 +100,7 @@ class SoftSortLoss(base.MetricLoss):
                 comparing two positions in 'map'; used with `form='position'`.
             relevance_threshold: least label that counts as relevant, positive; used by
                 'precision', 'map' and 'mrr'.
-            max_label: the highest grade of the collection; 'err' needs it.
+            max_label: the highest grade of the collection; 'err' and 'nerr' need it.
 
         Raises:
             ValueError: if an argument is out of its range.

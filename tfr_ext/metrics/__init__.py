@@ -3,19 +3,23 @@
 from tfr_ext.metrics.evaluation import (
     DEFAULT_METRICS,
     Convention,
+    fill_empty,
     higher_is_better,
     means,
     parse_names,
     per_query,
 )
+from tfr_ext.metrics.exact import names
 from tfr_ext.metrics.keras_metrics import (
     EMPTY_LIST_RULES,
     ERRMetric,
     ExpectedGradeMetric,
     RankingMetric,
 )
+from tfr_ext.metrics.score_files import read_scores
 from tfr_ext.metrics.sinkhorn import SinkhornErrorMetric
 from tfr_ext.metrics.trec import (
+    TrecRun,
     document_names,
     read_run,
     write_qrels,
@@ -30,12 +34,16 @@ __all__ = [
     "ExpectedGradeMetric",
     "RankingMetric",
     "SinkhornErrorMetric",
+    "TrecRun",
     "document_names",
+    "fill_empty",
     "higher_is_better",
     "means",
+    "names",
     "parse_names",
     "per_query",
     "read_run",
+    "read_scores",
     "write_qrels",
     "write_run",
 ]

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext import objectives
 from tfr_ext.data import batching, buckets
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.metrics import keras_metrics
+from tfr_ext.metrics import exact, keras_metrics
 
 DEFAULT_METRICS = (
     "ndcg_1",
@@ -36,10 +35,11 @@ class Convention:
 
     Attributes:
         gain: 'exponential' or 'linear', of NDCG.
-        empty_list: what a list without anything relevant counts as in a mean: 'zero',
-            'one', or 'skip' for not at all.
+        empty_list: what a list without anything relevant (of OPA, one without items of
+            different labels) counts as in a mean: 'zero', 'one', or 'skip' for not at
+            all.
         relevance_threshold: least label that is relevant to the binary metrics.
-        max_label: the highest grade of the collection, of ERR.
+        max_label: the highest grade of the collection, of ERR and normalised ERR.
     """
 
     gain: str = "exponential"
@@ -61,9 +61,9 @@ class Convention:
             10
         """
         match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", name)
-        if not match or match[1] not in objectives.names():
+        if not match or match[1] not in exact.names():
             raise ValueError(
-                f"Unknown metric {name!r}. Expected one of {objectives.names()}, "
+                f"Unknown metric {name!r}. Expected one of {exact.names()}, "
                 "optionally with a cut-off, such as 'ndcg_10'."
             )
         return {
@@ -86,10 +86,14 @@ class Convention:
             f"label {self.max_label:g}; ties by position."
         )
 
-    def objective(self, name: str) -> objectives.Objective:
-        """Returns the objective of a metric named such as 'ndcg_10'."""
+    def objective(self, name: str) -> exact.Metric:
+        """Returns what computes a metric named such as 'ndcg_10'.
+
+        Raises:
+            ValueError: if there is no such metric, or it cannot be had so.
+        """
         arguments = self.metric_arguments(name)
-        return objectives.get(arguments.pop("metric"), **arguments)
+        return exact.get(arguments.pop("metric"), **arguments)
 
     def keras_metric(
         self,
@@ -120,7 +124,7 @@ class Convention:
 
 def higher_is_better(name: str) -> bool:
     """Tells whether a metric named such as 'arp_10' is better when higher."""
-    return not objectives.is_cost(Convention().metric_arguments(name)["metric"])
+    return not exact.is_cost(Convention().metric_arguments(name)["metric"])
 
 
 def per_query(
@@ -134,7 +138,9 @@ def per_query(
     Args:
         lists: the judged lists.
         scores: one score per item, `[num_items]`, in the order of `lists`; minus
-            infinity for an item that is not retrieved.
+            infinity for an item that is not retrieved. Those of a list stand behind
+            all others, the least relevant first: so to ARP and OPA, the others find
+            them at no rank.
         metrics: names such as 'ndcg_10' or 'map'.
         convention: what they mean.
 
@@ -163,7 +169,7 @@ def per_query(
         item = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"Scores must be finite. Item {item} has {scores[item]}.")
     largest = float(lists.labels.max(initial=0))
-    if any(name.startswith("err") for name in metrics) and (
+    if any(name.startswith(("err", "nerr")) for name in metrics) and (
         convention.max_label is not None and largest > np.float32(convention.max_label)
     ):
         raise ValueError(
@@ -171,22 +177,59 @@ def per_query(
             f"{largest:g}: ERR has no meaning then."
         )
     built = {name: convention.objective(name) for name in metrics}
+    labels_of_items, scores = _least_relevant_first(lists, scores)
     results = {name: np.empty(lists.num_lists) for name in metrics}
     # Neighbours in length share a batch, so that little of it is padding.
     order = np.argsort(lists.lengths, kind="stable")
     for chosen in buckets.cut_by_items(order, lists.lengths, max_items=1 << 16):
         where, mask = batching.padded_positions(lists, chosen)
-        labels = np.where(mask, lists.labels[where].astype(np.float64), 0)
+        labels = np.where(mask, labels_of_items[where].astype(np.float64), 0)
         padded = np.where(mask, scores[where].astype(np.float64), 0)
         for name, objective in built.items():
-            values, empty = keras_metrics.metric_per_list(
+            values, empty = exact.metric_per_list(
                 objective, tf.constant(labels), tf.constant(padded), tf.constant(mask)
             )
-            empty_value = {"zero": 0.0, "one": 1.0, "skip": np.nan}
-            results[name][chosen] = np.where(
-                empty, empty_value[convention.empty_list], values
-            )
-    return results
+            results[name][chosen] = np.where(empty, np.nan, values)
+    return fill_empty(results, convention.empty_list)
+
+
+def _least_relevant_first(
+    lists: RankingLists, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Puts what is not retrieved last in each list, by label.
+
+    By position, in the order of the judgements, a run would gain by what it lacks.
+
+    Returns:
+        The labels and the scores in that order.
+    """
+    missing = scores == -np.inf
+    if not missing.any():
+        return lists.labels, scores
+    query = np.repeat(np.arange(lists.num_lists), lists.lengths)
+    order = np.lexsort([np.where(missing, lists.labels, -1), query])
+    return lists.labels[order], scores[order]
+
+
+def fill_empty(
+    values: Mapping[str, np.ndarray], empty_list: str
+) -> dict[str, np.ndarray]:
+    """Counts empty lists by a rule.
+
+    Args:
+        values: per-query metrics, NaN at empty lists, as `per_query` gives them with
+            the rule 'skip'.
+        empty_list: the rule, see `Convention`.
+
+    Returns:
+        The metrics by that rule.
+
+    Examples:
+        >>> fill_empty({'map': np.array([0.5, np.nan])}, 'one')
+        {'map': array([0.5, 1. ])}
+    """
+    value = {"zero": 0.0, "one": 1.0, "skip": np.nan}[empty_list]
+    return {name: np.where(np.isnan(v), value, v) for name, v in values.items()}
 
 
 def means(values: Mapping[str, np.ndarray]) -> dict[str, float | None]:
@@ -205,8 +248,8 @@ def parse_names(names: Sequence[str]) -> list[str]:
     """Checks metric names, dropping repetitions.
 
     Raises:
-        ValueError: if one is unknown.
+        ValueError: if one is unknown, or has a cut-off that it cannot have.
     """
     for name in names:
-        Convention().metric_arguments(name)
+        Convention(max_label=1.0).objective(name)
     return list(dict.fromkeys(names))

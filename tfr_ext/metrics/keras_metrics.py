@@ -7,7 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import grades, inputs, masked, objectives, relaxations
+from tfr_ext import grades, inputs
+from tfr_ext.metrics import exact
+from tfr_ext.metrics.exact import metric_per_list
 
 # What a list without anything relevant counts as in a mean.
 EMPTY_LIST_RULES = ("zero", "skip", "one")
@@ -46,14 +48,14 @@ class RankingMetric(tf.keras.metrics.Metric):
         """Initialises the metric.
 
         Args:
-            metric: 'ndcg', 'precision', 'map', 'arp', 'mrr' or 'err'.
-            topn: cut-off, the whole list by default.
+            metric: 'ndcg', 'precision', 'map', 'arp', 'mrr', 'err', 'nerr' or 'opa'.
+            topn: cut-off, the whole list by default; 'opa' has none.
             gain: 'exponential' (`2**label - 1`) or 'linear' (`label`), for 'ndcg'.
             empty_list: what a list without anything relevant counts as: 'zero', 'one',
                 or 'skip' for not at all.
             relevance_threshold: least label that is relevant, for 'precision', 'map'
                 and 'mrr'.
-            max_label: the highest grade of the collection; 'err' needs it.
+            max_label: the highest grade of the collection; 'err' and 'nerr' need it.
             name: name of the metric, such as 'ndcg_10' by default.
             dtype: type of the result.
             ragged: whether labels and scores may be ragged tensors.
@@ -78,7 +80,7 @@ class RankingMetric(tf.keras.metrics.Metric):
             "max_label": max_label,
             "ragged": ragged,
         }
-        self._objective = objectives.get(
+        self._objective = exact.get(
             metric,
             topn=topn,
             gain=gain,
@@ -257,33 +259,3 @@ class ExpectedGradeMetric(RankingMetric):
             "grade_values": self._grade_values,
             "label_values": self._label_values,
         }
-
-
-def metric_per_list(
-    objective: objectives.Objective,
-    labels: tf.Tensor,
-    scores: tf.Tensor,
-    mask: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes a metric of the exact ranking, ties by position.
-
-    Args:
-        objective: the metric.
-        labels: labels, 0 at padding, `[batch, list]`.
-        scores: scores, `[batch, list]`; minus infinity where an item is not retrieved.
-        mask: True at real items, `[batch, list]`.
-
-    Returns:
-        The metric of each list, `[batch]`, and which lists are empty, `[batch]` bool.
-    """
-    values = objective.item_values(labels)
-    if not objective.is_cost:
-        # What is not retrieved is found at no rank; to a cost it stands last.
-        values = tf.where(scores == -float("inf"), tf.zeros_like(values), values)
-    ranked = relaxations.exact_expectation(
-        scores,
-        mask,
-        values,
-        masked.num_ranks(labels, objective.topn),
-    )
-    return objective.value(ranked, labels, mask), objective.is_empty(labels)

@@ -7,7 +7,9 @@ lowered in the run file by the least steps of a 32-bit float that make them dist
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -44,7 +46,8 @@ def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> N
     Args:
         path: the file.
         lists: the scored lists.
-        scores: one finite score per item, `[num_items]`.
+        scores: one score per item, `[num_items]`, finite as a 32-bit float, or minus
+            infinity for an item that is not retrieved and is left out.
         tag: name of the run, without blanks.
     """
     names = document_names(lists)
@@ -52,9 +55,13 @@ def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> N
     with open(path, "w", encoding="utf-8") as file:
         for q, query in enumerate(lists.query_ids):
             start, end = lists.row_splits[q], lists.row_splits[q + 1]
-            row = np.asarray(scores[start:end], np.float32)
+            given = np.asarray(scores[start:end])
+            row = given.astype(np.float32)
             last = np.float32(np.inf)
-            for rank, i in enumerate(np.argsort(-row, kind="stable"), 1):
+            # In the order of the scores as given, which may be finer.
+            for rank, i in enumerate(np.argsort(-given, kind="stable"), 1):
+                if given[i] == lowest:
+                    break
                 last = min(row[i], np.nextafter(last, lowest))
                 file.write(f"{query} Q0 {names[start + i]} {rank} {last:.9g} {tag}\n")
 
@@ -82,65 +89,97 @@ def write_qrels(path: str, lists: RankingLists) -> bool:
     return True
 
 
-def read_run(path: str, lists: RankingLists) -> tuple[RankingLists, np.ndarray]:
-    """Reads a TREC run of some lists, to be evaluated as trec_eval does.
+@dataclasses.dataclass(frozen=True)
+class TrecRun:
+    """A TREC run as its file has it.
 
-    Items rank by score, which is read as a 32-bit float, and by document name, the
-    greatest first, where scores tie. Documents without a judgement count as irrelevant.
-    Judged documents that the run lacks are not retrieved: they score minus infinity.
+    Attributes:
+        documents: the score of each document of each query.
+        tag: the name of the run, of its first line.
+    """
+
+    documents: Mapping[str, Mapping[str, float]]
+    tag: str
+
+    def missing(self, lists: RankingLists) -> list[str]:
+        """Returns the judged queries that the run lacks."""
+        return [query for query in lists.query_ids if query not in self.documents]
+
+    def unjudged(self, lists: RankingLists) -> list[str]:
+        """Returns the queries of the run that are not judged."""
+        judged = set(lists.query_ids)
+        return [query for query in self.documents if query not in judged]
+
+    def ranked(self, lists: RankingLists) -> tuple[RankingLists, np.ndarray]:
+        """Joins the run with judgements, to be evaluated as trec_eval does.
+
+        Items rank by score, and by document name, the greatest first, where scores
+        tie. Documents without a judgement count as irrelevant. Judged documents that
+        the run lacks are not retrieved: they score minus infinity.
+
+        Args:
+            lists: the judged lists; documents are named as `document_names` does.
+
+        Returns:
+            The lists with the unjudged documents of the run at the end of each, without
+            features, and their float64 scores `[num_items]`: minus the rank.
+        """
+        names = document_names(lists)
+        labels, lengths, all_names, scores = [], [], [], []
+        for q, query in enumerate(lists.query_ids):
+            items = slice(lists.row_splits[q], lists.row_splits[q + 1])
+            own = names[items]
+            documents = self.documents.get(query, {})
+            # Sorting is stable: by name from the greatest, then by score likewise.
+            order = sorted(sorted(documents, reverse=True), key=lambda d: -documents[d])
+            rank = {name: r for r, name in enumerate(order, 1)}
+            unjudged = sorted(set(documents) - set(own))
+            all_names += [*own, *unjudged]
+            lengths.append(len(own) + len(unjudged))
+            labels += [*lists.labels[items], *[0.0] * len(unjudged)]
+            scores += [-rank.get(name, np.inf) for name in [*own, *unjudged]]
+        return (
+            RankingLists(
+                features=np.zeros([len(labels), 0], np.float32),
+                labels=np.array(labels, np.float32),
+                row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+                query_ids=lists.query_ids,
+                doc_ids=all_names,
+            ),
+            np.array(scores),
+        )
+
+
+def read_run(path: str, lists: RankingLists) -> TrecRun:
+    """Reads a TREC run of some lists.
 
     Args:
-        path: the file, with lines `query Q0 document rank score tag`.
-        lists: the judged lists; documents are named as `document_names` does.
-
-    Returns:
-        The lists with the unjudged documents of the run at the end of each, without
-        features, and their float64 scores `[num_items]`: minus the rank.
+        path: the file, with lines `query Q0 document rank score tag`; scores are read
+            as 32-bit floats.
+        lists: the judged lists.
 
     Raises:
         ValueError: if a line has another form, a score that is not a finite number, or
-            a document that its query has already; the message names file and line.
+            a document that its query has already; the message names file and line. If
+            no query of the run is judged.
         OSError: if the file cannot be read.
     """
     run = _parse_run(path)
-    if not any(query in run for query in lists.query_ids):
+    if len(run.missing(lists)) == lists.num_lists:
         raise ValueError(f"{path}: no query of the run is among those judged.")
-    names = document_names(lists)
-    labels, lengths, all_names, scores = [], [], [], []
-    for q, query in enumerate(lists.query_ids):
-        items = slice(lists.row_splits[q], lists.row_splits[q + 1])
-        own = names[items]
-        documents = run.get(query, {})
-        # Sorting is stable: by name from the greatest, then by score from the greatest.
-        order = sorted(sorted(documents, reverse=True), key=lambda d: -documents[d])
-        rank = {name: r for r, name in enumerate(order, 1)}
-        unjudged = sorted(set(documents) - set(own))
-        all_names += [*own, *unjudged]
-        lengths.append(len(own) + len(unjudged))
-        labels += [*lists.labels[items], *[0.0] * len(unjudged)]
-        scores += [-rank.get(name, np.inf) for name in [*own, *unjudged]]
-    return (
-        RankingLists(
-            features=np.zeros([len(labels), 0], np.float32),
-            labels=np.array(labels, np.float32),
-            row_splits=np.concatenate([[0], np.cumsum(lengths)]),
-            query_ids=lists.query_ids,
-            doc_ids=all_names,
-        ),
-        np.array(scores),
-    )
+    return run
 
 
-def _parse_run(path: str) -> dict[str, dict[str, float]]:
-    """Returns the score of each document of each query."""
+def _parse_run(path: str) -> TrecRun:
     run: dict[str, dict[str, float]] = {}
+    first_tag = ""
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             cells = line.split()
             if not cells:
                 continue
             try:
-                query, _, document, _, text, _ = cells
+                query, _, document, _, text, tag = cells
                 score = float(np.float32(float(text)))
                 if not np.isfinite(score):
                     raise ValueError
@@ -156,4 +195,5 @@ def _parse_run(path: str) -> dict[str, dict[str, float]]:
                     f"{query!r}."
                 )
             documents[document] = score
-    return run
+            first_tag = first_tag or tag
+    return TrecRun(run, first_tag)

@@ -1,0 +1,78 @@
+"""Ordered pair accuracy, a metric of pairs, which rank indicators do not give."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import tensorflow as tf
+
+from tfr_ext import blocks, masked, relaxations
+
+
+@dataclasses.dataclass(frozen=True)
+class OPA:
+    """The share of the pairs of different labels that a ranking has in their order.
+
+    It is a step function of which item stands where, and so a metric only: no loss has
+    it. Ties in score go by position, as in all metrics here; those that
+    `tfr.keras.metrics.OPAMetric` counts as wrong may so be right.
+
+    Attributes:
+        topn: None; the metric is of all pairs.
+
+    Examples:
+        >>> labels, scores = tf.constant([[0., 1., 2.]]), tf.constant([[3., 1., 2.]])
+        >>> value, empty = OPA().per_list(labels, scores, labels >= 0)
+        >>> round(float(value[0]), 4), bool(empty[0])
+        (0.3333, False)
+    """
+
+    topn: int | None = None
+
+    is_cost: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Checks that there is no cut-off."""
+        if self.topn is not None:
+            raise ValueError(
+                "Metric 'opa' has no cut-off: it is of all pairs of a list. "
+                f"Received: topn={self.topn!r}."
+            )
+
+    def per_list(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Computes the metric of each list.
+
+        Args:
+            labels: labels, `[batch, list]`.
+            scores: scores, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+
+        Returns:
+            The metric, `[batch]`, 0 on empty lists, and which lists are empty, without
+            two items of different labels, `[batch]` bool.
+        """
+        ranked = relaxations.exact_expectation(scores, mask, labels)
+        real = masked.real_ranks(mask, ranked)[:, tf.newaxis, :]
+        ranks = masked.ranks(ranked)
+
+        def block(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            """Counts for each row's item those of lower and of higher label behind."""
+            label, rank = rows[..., :1], rows[..., 1:]
+            behind = real & (ranks[:, tf.newaxis, :] > rank)
+            counts = [
+                tf.reduce_sum(tf.cast(behind & unlike, rows.dtype), axis=2)
+                for unlike in (
+                    label > ranked[:, tf.newaxis, :],
+                    label < ranked[:, tf.newaxis, :],
+                )
+            ]
+            return tf.stack(counts, axis=2), tf.zeros([], rows.dtype)
+
+        rows = tf.stack([ranked, tf.broadcast_to(ranks, tf.shape(ranked))], axis=2)
+        counts, _ = blocks.by_rows(block, rows, tf.zeros([], rows.dtype))
+        right, wrong = tf.unstack(tf.reduce_sum(counts, axis=1), axis=1)
+        pairs = right + wrong
+        return tf.math.divide_no_nan(right, pairs), pairs <= 0

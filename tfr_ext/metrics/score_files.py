@@ -1,0 +1,79 @@
+"""Scores in a file, one an item, as other rankers print them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_MOST = float(np.finfo(np.float32).max)
+
+
+def read_scores(path: str, num_items: int) -> np.ndarray:
+    """Reads one score per item.
+
+    Args:
+        path: text with a number on each line, or the array `[num_items]` of a file
+            that ends in `.npy`; in the order of the items.
+        num_items: number of items.
+
+    Returns:
+        A float64 array `[num_items]`.
+
+    Raises:
+        ValueError: if there is another number of scores, or one is no number that is
+            finite as a 32-bit float; the message names file and line.
+        OSError: if the file cannot be read.
+    """
+    is_array = path.endswith(".npy")
+    scores = _array(path) if is_array else _text(path)
+    place = f"{path}: item " if is_array else f"{path}:"
+    # Not a number is not `<=` either. A run file has 32-bit floats.
+    wrong = np.flatnonzero(~(np.abs(scores) <= _MOST))
+    if len(wrong):
+        raise ValueError(
+            f"{place}{wrong[0] + 1}: expected a number that is finite as a 32-bit "
+            f"float. Found: {scores[wrong[0]]:g}"
+        )
+    if len(scores) != num_items:
+        line = min(len(scores), num_items) + 1
+        raise ValueError(
+            f"{place}{line}: expected {num_items} scores, one per item. Found: "
+            f"{len(scores)}"
+        )
+    return scores
+
+
+def _text(path: str) -> np.ndarray:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().rstrip().split("\n")
+    if lines == [""]:
+        lines = []
+    try:
+        return np.array([float(line) for line in lines])
+    except ValueError:
+        for number, line in enumerate(lines, 1):
+            try:
+                float(line)
+            except ValueError:
+                raise ValueError(
+                    f"{path}:{number}: expected one number. "
+                    f"Found: {line.strip()[:60]!r}"
+                ) from None
+        raise
+
+
+def _array(path: str) -> np.ndarray:
+    try:
+        scores = np.load(path, allow_pickle=False)
+    except (EOFError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    # Of an archive, np.load returns no array.
+    if (
+        not isinstance(scores, np.ndarray)
+        or scores.ndim != 1
+        or scores.dtype.kind not in "iuf"
+    ):
+        raise ValueError(
+            f"{path}: expected an array of numbers of one dimension. Found: "
+            + " ".join(str(getattr(scores, a, "")) for a in ("dtype", "shape")).strip()
+        )
+    return np.asarray(scores, np.float64)
