@@ -38,7 +38,7 @@ def html(comparison: Comparison) -> str:
     sections = [
         f"<h1>{escape(title)}</h1>",
         _table(comparison, lambda result, cell: cell),
-        f"<p>{escape(tables.caption(comparison))}</p>",
+        f"<p>{escape(tables.caption(comparison, title=False))}</p>",
         *(f"<p><b>Note:</b> {escape(note)}</p>" for note in comparison.notes),
         f"<h2>{escape(metric)} by fold</h2>",
         f'<div class="wide">{comparison_plots.fold_means(comparison)}</div>',

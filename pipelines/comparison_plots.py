@@ -34,6 +34,9 @@ _BETTER, _WORSE = _COLOURS[0], _COLOURS[1]
 # Stands for the text colour of the page until the SVG is written.
 _INK = "#010203"
 
+# Width and height in inches of a plot of which there is one a run.
+_SMALL = (3.4, 2.2)
+
 # Bands of more runs than these would hide each other.
 _MOST_BANDS = 8
 
@@ -54,12 +57,16 @@ def differences(comparison: Comparison) -> dict[str, str]:
     for name, gain in zip(names, gains):
         if name == comparison.references[metric]:
             continue
-        with _figure(3.4, 2.2) as (figure, axis):
+        with _figure(*_SMALL) as (figure, axis):
             result = comparison.results[name][metric]
-            edges = np.arange(len(gain) + 1)
             heights = np.sort(gain)[::-1]
-            for colour, chosen in ((_BETTER, heights > 0), (_WORSE, heights < 0)):
-                axis.stairs(np.where(chosen, heights, 0), edges, fill=True, fc=colour)
+            heights = np.append(heights, heights[-1])  # A step for the last one, too.
+            for colour, part in (
+                (_BETTER, np.maximum(heights, 0)),
+                (_WORSE, np.minimum(heights, 0)),
+            ):
+                place = np.arange(len(part))
+                axis.fill_between(place, part, step="post", color=colour, linewidth=0)
             axis.axhline(0, color=_INK, linewidth=0.6)
             axis.set(xlim=(0, len(gain)), ylim=(-limit, limit), xlabel="queries")
             axis.text(
@@ -147,11 +154,11 @@ def loss_curves(comparison: Comparison) -> dict[str, str]:
         ]
         if not any(len(curve) for _, _, curve in lines):
             continue
-        with _figure(3.4, 2.2) as (figure, axis):
+        with _figure(*_SMALL) as (figure, axis):
             for label, colour, curve in lines:
                 if len(curve):
                     _draw(axis, curve, label, colour, "-", True)
-            axis.set(xlabel="epoch", ylabel="loss")
+            axis.set(xlabel="epoch")
             axis.grid(alpha=0.15)
             axis.legend(frameon=False)
             drawn[run.name] = _svg(figure, f"l{len(drawn)}")
@@ -210,7 +217,11 @@ def _figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
         "ytick.color": _INK,
     }
     with matplotlib.rc_context(style):
-        figure, axis = pyplot.subplots(figsize=(width, height), layout="constrained")
+        # To measure all text takes long, and small plots have nothing long to measure.
+        layout = None if (width, height) == _SMALL else "constrained"
+        figure, axis = pyplot.subplots(figsize=(width, height), layout=layout)
+        if layout is None:
+            figure.subplots_adjust(left=0.17, right=0.97, bottom=0.22, top=0.97)
         try:
             yield figure, axis
         finally:

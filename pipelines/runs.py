@@ -227,10 +227,17 @@ def _read_table(
                 )
             if first in rows:
                 raise ValueError(f"{path}:{number}: {key} {first!r} comes twice.")
-            rows[first] = [
-                _number(cell, any_number, f"{path}:{number}: {name}")
-                for name, cell in zip(header[1:], cells)
-            ]
+            try:
+                row = [float(cell) for cell in cells]
+                plain = any_number or math.isfinite(sum(row))
+            except ValueError:
+                plain = False
+            if not plain:  # A cell is empty, or wrong.
+                row = [
+                    _number(cell, any_number, f"{path}:{number}: {name}")
+                    for name, cell in zip(header[1:], cells)
+                ]
+            rows[first] = row
     table = np.array(list(rows.values()), np.float64).reshape(-1, len(header) - 1)
     return list(rows), dict(zip(header[1:], table.T))
 

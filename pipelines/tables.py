@@ -38,7 +38,6 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
     "±": r"$\pm$",
     "×": r"$\times$",
     "∞": r"$\infty$",
@@ -100,18 +99,19 @@ def convention_text(comparison: Comparison) -> str:
     )
 
 
-def caption(comparison: Comparison, bold: str = "bold") -> str:
+def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> str:
     """Returns the sentences that a table needs below it.
 
     Args:
         comparison: the comparison.
         bold: how the best is marked.
+        title: whether it begins with the title.
     """
     options = comparison.options
     folds = len(comparison.runs[0].folds)
     seeds = sorted({len(fold) for run in comparison.runs for fold in run.folds})
     of_fold = "a fold" if folds > 1 else "a run"
-    sentences = [f"{options.title.rstrip('.')}." if options.title else ""]
+    sentences = [f"{options.title.rstrip('.')}." if title and options.title else ""]
     sentences.append(
         (f"Mean of the means of {folds} folds" if folds > 1 else "Mean over queries")
         + f" ({comparison.num_queries:,} test queries; "
@@ -251,4 +251,6 @@ def _greek(character: str) -> str:
     name = unicodedata.name(character, "").split()
     if name[:3] != ["GREEK", "SMALL", "LETTER"] or len(name) != 4:
         return ""
-    return f"$\\{name[3].lower().replace('lamda', 'lambda')}$"
+    other = {"lamda": "\\lambda", "omicron": "o"}
+    command = name[3].lower()
+    return "$" + other.get(command, "\\" + command) + "$"
