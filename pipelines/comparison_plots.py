@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,11 @@ def curve_metric(comparison: Comparison) -> str | None:
     counts: dict[str, int] = {}
     for run in comparison.runs:
         for name in {name for member in run.members for name in member.history}:
-            if name.startswith("val_") and name != "val_loss":
+            if (
+                name.startswith("val_")
+                and name != "val_loss"
+                and len(_curve(run, name))
+            ):
                 counts[name] = counts.get(name, 0) + 1
     if not counts:
         return None
@@ -125,10 +129,10 @@ def metric_curves(comparison: Comparison, column: str) -> str:
     curves = {run.name: _curve(run, column) for run in comparison.runs}
     curves = {name: curve for name, curve in curves.items() if len(curve)}
     with _figure(6.4, 3.2 + 0.09 * len(curves)) as (figure, axis):
-        for i, (name, curve) in enumerate(curves.items()):
+        for i, curve in enumerate(curves.values()):
             line = _LINES[i // len(_COLOURS) % len(_LINES)]
             colour = _COLOURS[i % len(_COLOURS)]
-            _draw(axis, curve, name, colour, line, len(curves) <= _MOST_BANDS)
+            _draw(axis, curve, str(i), colour, line, len(curves) <= _MOST_BANDS)
         axis.set(
             xlabel="epoch",
             ylabel=f"validation {tables.title_of(column[len('val_') :])}",
@@ -137,7 +141,10 @@ def metric_curves(comparison: Comparison, column: str) -> str:
         legend = axis.legend(
             loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False
         )
-        _plain(legend.get_texts())
+        # As they are: no formulas, and none left out for an underscore.
+        for text, name in zip(legend.get_texts(), curves):
+            text.set_parse_math(False)
+            text.set_text(name)
         return _svg(figure, "m")
 
 
@@ -226,12 +233,6 @@ def _figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
             yield figure, axis
         finally:
             pyplot.close(figure)
-
-
-def _plain(texts: Sequence[Any]) -> None:
-    """Keeps dollar signs in names from being read as formulas."""
-    for text in texts:
-        text.set_parse_math(False)
 
 
 def _svg(figure: Any, name: str) -> str:
