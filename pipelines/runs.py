@@ -143,12 +143,16 @@ def _named(argument: str) -> tuple[str | None, list[str]]:
     """Splits `[NAME=]PATHS`, where either may have more of the sign."""
     parts = argument.split("=")
     for k in range(len(parts)):
-        paths = [sorted(glob.glob(p)) for p in "=".join(parts[k:]).split(",")]
+        paths = [_matches(p) for p in "=".join(parts[k:]).split(",")]
         if all(paths):
             return "=".join(parts[:k]) if k else None, sum(paths, [])
     patterns = argument.partition("=")[2] or argument
-    missing = next(p for p in patterns.split(",") if not glob.glob(p))
+    missing = next(p for p in patterns.split(",") if not _matches(p))
     raise ValueError(f"{argument}: nothing is at {missing!r}.")
+
+
+def _matches(pattern: str) -> list[str]:
+    return [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
 
 
 def _parent(path: str) -> str:

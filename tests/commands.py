@@ -54,6 +54,7 @@ def _server():
 
 def _serve():
     import matplotlib.pyplot  # noqa: F401
+    import scipy.stats  # noqa: F401
 
     import pipelines.comparison_outputs
     import pipelines.heads

@@ -29,16 +29,24 @@ def write_run(directory, values, queries=None, convention=None, history="", **re
 
 def test_arguments(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("a/1", "a/2", "b", "odd=name"):
+    for name in ("a/1", "a/2", "b", "odd=name", "x[1]"):
         write_run(tmp_path / name, {"map": [0.5, 1]})
     assert runs.parse(
-        ["A (k=1)=a/*", "b/", "B=b/per_query.tsv", "odd=name", "c=a/1,a/2,odd=name"]
+        [
+            "A (k=1)=a/*",
+            "b/",
+            "B=b/per_query.tsv",
+            "odd=name",
+            "c=a/1,a/2,odd=name",
+            "x[1]",
+        ]
     ) == {
         "A (k=1)": ["a/1", "a/2"],
         "b": ["b/"],
         "B": ["b/per_query.tsv"],
         "odd=name": ["odd=name"],
         "c": ["a/1", "a/2", "odd=name"],
+        "x[1]": ["x[1]"],
     }
 
 

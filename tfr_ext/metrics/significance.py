@@ -2,7 +2,8 @@
 
 SciPy has the tests. Here is what it leaves open: queries on which both systems are
 equal, and systems that are equal on all of them, have a stated meaning instead of a
-warning and a NaN.
+warning and a NaN. SciPy is imported where it is used: that takes half a second, and
+training has no use for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from tfr_ext import checks
 
@@ -139,6 +139,8 @@ def direction(a: npt.ArrayLike, b: npt.ArrayLike, test: str = "t") -> np.ndarray
         >>> int(direction(a, b)), int(direction(a, b, 'wilcoxon'))
         (-1, 1)
     """
+    from scipy import stats
+
     change = differences(a, b)
     if checks.choice("test", test, list(TESTS)) == "wilcoxon":
         # Those without a difference count 0 and shift the others' ranks alike.
@@ -198,6 +200,8 @@ def wins_ties_losses(
 
 
 def _t(rows: np.ndarray, alternative: str) -> np.ndarray:
+    from scipy import stats
+
     with warnings.catch_warnings(), np.errstate(divide="ignore"):
         # The same difference for all queries: t is infinite, as it should be.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -206,6 +210,8 @@ def _t(rows: np.ndarray, alternative: str) -> np.ndarray:
 
 
 def _wilcoxon(row: np.ndarray, alternative: str) -> float:
+    from scipy import stats
+
     row = row[row != 0]
     ties = len(np.unique(np.abs(row))) < len(row)
     # Said here, as the choice of 'auto' differs between versions of SciPy.
