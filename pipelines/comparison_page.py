@@ -10,7 +10,7 @@ from pipelines.comparison import Comparison, Result
 from tfr_ext import version
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8886; --soft: #8882; --dim: #666; }
+:root { color-scheme: light dark; --line: #8886; --dim: #666; }
 @media (prefers-color-scheme: dark) { :root { --dim: #aaa; } }
 body { font: 16px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 74rem;
   padding: 1rem; background: Canvas; color: CanvasText; }
@@ -26,7 +26,6 @@ th, td { padding: .25rem .6rem; text-align: left; white-space: nowrap;
   border-bottom: 1px solid var(--line); }
 thead th { border-bottom-width: 2px; }
 tbody th { font-weight: 500; position: sticky; left: 0; background: Canvas; }
-tbody tr:nth-child(even) td { background: var(--soft); }
 .dim, footer { color: var(--dim); font-size: .85rem; }
 """
 
