@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from pipelines import runs
+from pipelines import outputs, runs
+from tests.conftest import make_lists
+from tfr_ext import metrics
 
 
 def write_run(directory, values, queries=None, convention=None, history="", **report):
@@ -91,6 +93,24 @@ def test_folds_seeds_and_all_that_a_directory_has(tmp_path):
     np.testing.assert_array_equal(first.history["loss"], [0.5, np.nan])
     np.testing.assert_array_equal(first.history["val_ndcg"], [0.25, np.nan])
     assert second.history == {}
+
+
+def test_what_the_commands_write(tmp_path):
+    lists = make_lists([3, 1, 4], labels=[0, 1, 2, 0, 1, 0, 0, 2])
+    convention = metrics.Convention(empty_list="skip", max_label=2.0)
+    values = metrics.per_query(
+        lists, np.arange(8.0), metrics.DEFAULT_METRICS, convention
+    )
+    outputs.write_per_query(str(tmp_path), lists, values)
+    report = {"convention": convention.as_dict(), "seed": 3}
+    (tmp_path / "metrics.json").write_text(outputs.as_json(report))
+    (member,) = runs.read("A", [str(tmp_path)]).members
+    assert list(member.queries) == lists.query_ids and member.seed == 3
+    assert member.convention == convention.as_dict()
+    assert list(member.values) == list(metrics.DEFAULT_METRICS)
+    for name, expected in values.items():
+        assert np.isnan(expected[1])
+        np.testing.assert_allclose(member.values[name], expected, rtol=1e-8)
 
 
 def test_a_file_of_another_name_stands_alone(tmp_path):
