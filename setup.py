@@ -27,6 +27,7 @@ setuptools.setup(
         "absl-py",
         "matplotlib",
         f"numpy<2{STACK_A}",
+        "scipy",
         f"tensorflow>=2.15.1,<2.16{STACK_A}",
         f"tensorflow-datasets>=4.9.3{STACK_A}",
         # Later ones need protobuf 5, which TensorFlow 2.15 does not take.

@@ -12,21 +12,24 @@ from absl import app, flags, logging
 MENDABLE = (ValueError, OSError, FloatingPointError, tf.errors.OpError)
 
 
-def run(work: Callable[[], None]) -> None:
+def run(work: Callable[..., None], takes_arguments: bool = False) -> None:
     """Parses the flags, does the work, and ends the process.
 
     What the user can mend ends it with a message instead of a traceback.
 
     Args:
         work: the command itself, called when flags can be read.
+        takes_arguments: whether it is called with the arguments that are not flags,
+            which are a mistake otherwise.
     """
 
     def main(argv: list[str]) -> None:
-        if len(argv) > 1:
-            raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+        arguments = argv[1:]
+        if arguments and not takes_arguments:
+            raise app.UsageError(f"Unexpected arguments: {' '.join(arguments)}")
         quieten()
         try:
-            work()
+            work(arguments) if takes_arguments else work()
         except MENDABLE as error:
             sys.exit(f"Error: {error}")
 

@@ -54,7 +54,9 @@ def _server():
 
 def _serve():
     import matplotlib.pyplot  # noqa: F401
+    import scipy.stats  # noqa: F401
 
+    import pipelines.comparison_outputs
     import pipelines.heads
     import pipelines.inputs
     import pipelines.training_flags  # noqa: F401

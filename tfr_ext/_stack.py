@@ -28,7 +28,7 @@ LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 INSTALL_A = "pip install 'tensorflow==2.15.1' 'tensorflow-ranking==0.5.5' 'numpy<2'"
 INSTALL_B = (
     "pip install tensorflow==2.21.0 tf-keras==2.21.0 tensorflow-datasets==4.9.10 "
-    "tensorboard matplotlib six\n"
+    "tensorboard matplotlib scipy six\n"
     "    pip install --no-deps tensorflow-ranking==0.5.5 tensorflow-serving-api==2.21.0"
 )
 _EITHER = (

@@ -17,6 +17,7 @@ from tfr_ext.metrics.keras_metrics import (
     RankingMetric,
 )
 from tfr_ext.metrics.score_files import read_scores
+from tfr_ext.metrics.significance import adjusted, p_value, wins_ties_losses
 from tfr_ext.metrics.sinkhorn import SinkhornErrorMetric
 from tfr_ext.metrics.trec import (
     TrecRun,
@@ -27,23 +28,26 @@ from tfr_ext.metrics.trec import (
 )
 
 __all__ = [
+    "Convention",
     "DEFAULT_METRICS",
     "EMPTY_LIST_RULES",
-    "Convention",
     "ERRMetric",
     "ExpectedGradeMetric",
     "RankingMetric",
     "SinkhornErrorMetric",
     "TrecRun",
+    "adjusted",
     "document_names",
     "fill_empty",
     "higher_is_better",
     "means",
     "names",
+    "p_value",
     "parse_names",
     "per_query",
     "read_run",
     "read_scores",
+    "wins_ties_losses",
     "write_qrels",
     "write_run",
 ]
