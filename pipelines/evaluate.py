@@ -14,7 +14,7 @@ import os
 
 from absl import flags
 
-from pipelines import command, inputs, labels, outputs
+from pipelines import command, inputs, labels, long_lists, outputs
 from pipelines import flags as shared_flags
 from tfr_ext import checkpoints, export, metrics
 
@@ -43,13 +43,21 @@ def evaluate() -> None:
     """Evaluates as the flags say."""
     if (FLAGS.export is None) == (FLAGS.run is None):
         raise ValueError("Give either --export or --run.")
+    cut = long_lists.LongLists(FLAGS, "test")
+    if FLAGS.eval_list_size is not None and FLAGS.export is None:
+        raise ValueError(
+            "--eval_list_size is for an --export: it cuts lists before they are scored."
+        )
     names = metrics.parse_names(FLAGS.metrics)
     convention = shared_flags.convention()
     for name in names:
         convention.objective(name)
     scorer = None if FLAGS.export is None else export.load_scorer(FLAGS.export)
     lists = inputs.load_test(FLAGS, None if scorer is None else scorer.num_features)
+    lists = cut(lists)
     print(inputs.describe("test", lists))
+    if cut.num_cut:
+        print(cut.describe())
     wanted = labels.from_flags(FLAGS)
     highest = wanted.highest(FLAGS.max_label, [lists])
     if FLAGS.max_label is None and scorer is not None:
@@ -75,6 +83,7 @@ def evaluate() -> None:
                     "convention": convention.as_dict(),
                     "labels": wanted.describe(),
                     "queries": {"test": lists.num_lists},
+                    "eval_list_size": FLAGS.eval_list_size and {"test": cut.as_dict()},
                 }
             ),
         )
