@@ -8,6 +8,9 @@ from collections.abc import Callable
 import tensorflow as tf
 from absl import app, flags, logging
 
+# What a user can mend: reported by its message, without a traceback.
+MENDABLE = (ValueError, OSError, FloatingPointError, tf.errors.OpError)
+
 
 def run(work: Callable[[], None]) -> None:
     """Parses the flags, does the work, and ends the process.
@@ -21,13 +24,17 @@ def run(work: Callable[[], None]) -> None:
     def main(argv: list[str]) -> None:
         if len(argv) > 1:
             raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-        if not flags.FLAGS["verbosity"].present:
-            # TensorFlow's own progress reports would bury ours.
-            logging.set_verbosity(logging.WARNING)
-            tf.get_logger().setLevel("WARNING")
+        quieten()
         try:
             work()
-        except (ValueError, OSError, FloatingPointError, tf.errors.OpError) as error:
+        except MENDABLE as error:
             sys.exit(f"Error: {error}")
 
     app.run(main)
+
+
+def quieten() -> None:
+    """Silences TensorFlow's own progress reports, which would bury ours."""
+    if not flags.FLAGS["verbosity"].present:
+        logging.set_verbosity(logging.WARNING)
+        tf.get_logger().setLevel("WARNING")

@@ -33,20 +33,13 @@ def define_flags() -> None:
 def train() -> None:
     """Trains as the flags say and leaves all files in --model_dir."""
     strategy = prepare_tensorflow()
-    loss_params = training_flags.loss_parameters()
-    loss_schedules = shared_flags.parse_schedules(FLAGS.loss_schedule, "loss_schedule")
-    head = heads.from_flags(FLAGS, loss_params)
-    check_loss(loss_params, loss_schedules, head)
-    if 0 < FLAGS.max_padding < 1:
-        raise ValueError(
-            f"--max_padding must be 0 or at least 1. Received: {FLAGS.max_padding:g}."
-        )
-    names = metrics.parse_names(FLAGS.metrics)
-    convention = shared_flags.convention()
-    for name in [*names, FLAGS.monitor]:
-        convention.objective(name)
-    check_feature_transforms()
-    wanted = labels.from_flags(FLAGS)
+    checked = check_flags()
+    loss_params, loss_schedules, head = (
+        checked.loss_params,
+        checked.loss_schedules,
+        checked.head,
+    )
+    names, convention, wanted = checked.names, checked.convention, checked.labels
     if is_finished():
         return
     splits = inputs.load(FLAGS)
@@ -135,6 +128,42 @@ def train() -> None:
     if ranking.is_writer:
         report(trained, splits, names, convention, wanted)
     ranking.wait_for_all()
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """What the flags say before any data is read."""
+
+    loss_params: dict[str, Any]
+    loss_schedules: dict[str, str]
+    head: heads.Head
+    names: list[str]
+    convention: metrics.Convention
+    labels: labels.Labels
+
+
+def check_flags() -> Checked:
+    """Reads and checks the flags that need no data.
+
+    Raises:
+        ValueError: if one is wrong, or they do not fit each other.
+    """
+    loss_params = training_flags.loss_parameters()
+    loss_schedules = shared_flags.parse_schedules(FLAGS.loss_schedule, "loss_schedule")
+    head = heads.from_flags(FLAGS, loss_params)
+    check_loss(loss_params, loss_schedules, head)
+    if 0 < FLAGS.max_padding < 1:
+        raise ValueError(
+            f"--max_padding must be 0 or at least 1. Received: {FLAGS.max_padding:g}."
+        )
+    names = metrics.parse_names(FLAGS.metrics)
+    convention = shared_flags.convention()
+    for name in [*names, FLAGS.monitor]:
+        convention.objective(name)
+    check_feature_transforms()
+    return Checked(
+        loss_params, loss_schedules, head, names, convention, labels.from_flags(FLAGS)
+    )
 
 
 def check_loss(
@@ -270,9 +299,11 @@ def report(
         FLAGS.monitor,
         trained.best_epoch,
     )
-    exported = export.export_ranker(
-        trained.model, os.path.join(directory, "export"), convention.max_label
-    )
+    exported = None
+    if FLAGS.export_model:
+        exported = export.export_ranker(
+            trained.model, os.path.join(directory, "export"), convention.max_label
+        )
     # Last: a run that has it is finished.
     checkpoints.write_atomically(
         os.path.join(directory, "metrics.json"),
@@ -300,7 +331,8 @@ def report(
     print(
         f"Best epoch by validation {FLAGS.monitor}: {trained.best_epoch} of "
         f"{len(trained.history['loss'])}. {convention.describe()}\n"
-        f"{outputs.metric_table(results)}\nExported for serving: {exported}"
+        f"{outputs.metric_table(results)}"
+        + (f"\nExported for serving: {exported}" if exported else "")
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from absl import flags
@@ -21,13 +22,21 @@ STRATEGIES = {
     "multi_worker": "MultiWorkerMirroredStrategy",
 }
 # Flags that say how to run, not what: another value is not another run.
-_NOT_PART_OF_A_RUN = ("manual_dir", "model_dir", "overwrite", "verbose")
+_NOT_PART_OF_A_RUN = ("export_model", "manual_dir", "model_dir", "overwrite", "verbose")
+_WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
 
 
-def define_training_flags() -> None:
-    """Defines the model and how it is trained."""
+def define_training_flags(model_dir: bool = True) -> None:
+    """Defines the model and how it is trained.
+
+    Args:
+        model_dir: whether --model_dir must be given.
+    """
     flags.DEFINE_string(
-        "model_dir", None, "Directory that gets all files of the run.", required=True
+        "model_dir",
+        None,
+        "Directory that gets all files of the run.",
+        required=model_dir,
     )
     flags.DEFINE_enum(
         "model", "mlp", ["mlp"], "Scorer: 'mlp', a fully connected network."
@@ -176,6 +185,7 @@ def define_training_flags() -> None:
         "Start anew in a --model_dir that has another run; its files are removed, but "
         "for exported versions.",
     )
+    flags.DEFINE_bool("export_model", True, "Export the model for serving at the end.")
     flags.DEFINE_enum(
         "strategy",
         "none",
@@ -276,9 +286,51 @@ def differences(flag_file: str) -> list[str]:
     ]
 
 
+def is_other_run(directory: str) -> bool:
+    """Tells whether a directory has a run with other flags.
+
+    Args:
+        directory: as --model_dir names it.
+    """
+    path = os.path.join(directory, "flags.cfg")
+    if not os.path.exists(path):
+        return False
+    with open(path, encoding="utf-8") as file:
+        return bool(differences(file.read()))
+
+
+def data_source() -> tuple[str, ...]:
+    """Returns how the flags are written that say which data is read."""
+    names = [
+        *(*_WHERE_DATA_IS, "dataset", "manual_dir", "missing_value", "num_features"),
+        *(name for name in FLAGS if name.startswith(("elwc_", "stream", "synthetic_"))),
+        *(["seed"] if FLAGS.dataset == "synthetic" else []),
+    ]
+    return tuple(FLAGS[name].serialize() for name in names)
+
+
+def identity() -> dict[str, str]:
+    """Returns how each flag is written that makes a run what it is.
+
+    Those that say where its data and its files are, or how it is shown, do not.
+    """
+    aside = {*_NOT_PART_OF_A_RUN, *_WHERE_DATA_IS}
+    return {name: text for name, text in _own_flags().items() if name not in aside}
+
+
+def given() -> list[str]:
+    """Returns the flags of training that a command line or a flag file has set."""
+    texts = [flag.serialize() for flag in _flags() if flag.present]
+    return [line for text in texts for line in text.splitlines()]
+
+
 def _own_flags() -> dict[str, str]:
     """Returns how each flag of the project that has a value is written."""
-    defined = FLAGS.flags_by_module_dict()
-    own = [*defined[shared_flags.__name__], *defined[__name__]]
-    written = {flag.name: flag.serialize() for flag in own}
+    written = {flag.name: flag.serialize() for flag in _flags()}
     return {name: text for name, text in written.items() if text}
+
+
+def _flags() -> list[flags.Flag]:
+    """Returns the flags of data, metrics and training."""
+    defined = FLAGS.flags_by_module_dict()
+    return [*defined[shared_flags.__name__], *defined[__name__]]

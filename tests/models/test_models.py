@@ -99,6 +99,44 @@ def test_variance_of_large_values_is_not_lost():
     np.testing.assert_allclose(layer.moving_variance, [0.0, 4.0])
 
 
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_normalisation_and_its_gradients_are_those_of_float64(shift):
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=[300, 5]) + shift).astype(np.float32)
+    weights = rng.normal(size=[300, 5])
+    layer = models.ItemBatchNormalization(momentum=0.9)
+    layer.build([None, 5])
+    layer.gamma.assign(rng.normal(size=5))
+    layer.beta.assign(rng.normal(size=5))
+    x, parts = tf.constant(x), [layer.gamma, layer.beta]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        outputs = layer(x, training=True)
+        total = tf.reduce_sum(tf.sin(outputs) * weights)
+    exact = [tf.cast(tf.identity(value), tf.float64) for value in [x, *parts]]
+    with tf.GradientTape() as exact_tape:
+        exact_tape.watch(exact)
+        mean, variance = tf.nn.moments(exact[0], [0])
+        centered = (exact[0] - mean) / tf.sqrt(variance + layer.epsilon)
+        wanted = centered * exact[1] + exact[2]
+        exact_total = tf.reduce_sum(tf.sin(wanted) * weights)
+    np.testing.assert_allclose(outputs, wanted, atol=1e-5)
+    for found, true in zip(
+        tape.gradient(total, [x, *parts]), exact_tape.gradient(exact_total, exact)
+    ):
+        np.testing.assert_allclose(found, true, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(layer.moving_mean, 0.1 * mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(layer.moving_variance, 0.9 + 0.1 * variance, rtol=1e-5)
+
+
+def test_no_items_leave_the_moving_statistics_as_they_are():
+    layer = models.ItemBatchNormalization(momentum=0.5)
+    layer(tf.constant([[1.0], [3.0]]), training=True)
+    before = layer.get_weights()
+    assert layer(tf.zeros([0, 1]), training=True).shape == (0, 1)
+    np.testing.assert_array_equal(layer.get_weights(), before)
+
+
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_keeps_features_scores_and_statistics_in_float32(policy):
     lists = make_lists([4, 2])

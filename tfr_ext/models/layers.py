@@ -172,6 +172,35 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
     single replica, it is the mean of squared differences. Both are taken in float32.
     """
 
+    def call(
+        self,
+        inputs: tf.Tensor,
+        training: Any = None,
+        mask: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Normalises the items.
+
+        Args:
+            inputs: items, `[items, features]`.
+            training: whether to take the statistics of these items.
+            mask: True at real items, `[items]`; all are real by default.
+        """
+        context = tf.distribute.get_replica_context()
+        alone = context is not None and context.num_replicas_in_sync == 1
+        if not (training is True and alone and mask is None and inputs.shape.rank == 2):
+            return super().call(inputs, training=training, mask=mask)
+        wide = tf.cast(inputs, tf.float32)
+        outputs, mean, variance = _normalized(wide, self.gamma, self.beta, self.epsilon)
+        # Of no items at all: what the moving statistics are, which so stay as they are.
+        some = tf.size(inputs) > 0
+        for moving, now in (
+            (self.moving_mean, mean),
+            (self.moving_variance, variance),
+        ):
+            now = tf.stop_gradient(tf.where(some, now, moving))
+            moving.assign_sub((moving - now) * (1.0 - self.momentum))
+        return tf.cast(outputs, inputs.dtype)
+
     def _support_zero_size_input(self) -> bool:
         # A replica without items has the statistics of all too: if Keras, as it does
         # for such, gave it none, their mean over the replicas would be too small.
@@ -211,6 +240,51 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
             count > 0, variance, tf.cast(self.moving_variance, tf.float32)
         )
         return tf.cast(mean, x.dtype), tf.cast(variance, x.dtype)
+
+
+def _normalized(
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns normalised items, their mean and their variance.
+
+    As `ItemBatchNormalization._calculate_mean_and_var` does for several replicas. Here
+    the gradient, of the items, `gamma` and `beta` only, is written out: it passes over
+    the items a few times, where automatic differentiation does dozens of times.
+    """
+    ones = tf.ones_like(x[:, :1])
+    count = tf.cast(tf.shape(x)[0], x.dtype)
+
+    def total(values: tf.Tensor) -> tf.Tensor:
+        # On a CPU several times as fast as tf.reduce_sum over the first axis.
+        return tf.linalg.matmul(ones, values, transpose_a=True)[0]
+
+    def mean_of(values: tf.Tensor) -> tf.Tensor:
+        return tf.math.divide_no_nan(total(values), count)
+
+    @tf.custom_gradient
+    def normalized(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
+        rough = mean_of(x)
+        centered = x - rough
+        error = mean_of(centered)
+        variance = tf.maximum(mean_of(tf.square(centered)) - tf.square(error), 0)
+        inverse = tf.math.rsqrt(variance + epsilon)
+        scale = inverse * gamma
+        outputs = centered * scale + (beta - error * scale)
+
+        def gradient(
+            upstream: tf.Tensor, *_: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            of_beta = total(upstream)
+            along = total(upstream * centered)
+            of_gamma = inverse * (along - error * of_beta)
+            slope = -scale * inverse * tf.math.divide_no_nan(of_gamma, count)
+            shift = scale * tf.math.divide_no_nan(of_beta, count) + slope * error
+            of_x = upstream * scale + (centered * slope - shift)
+            return of_x, of_gamma, of_beta
+
+        return (outputs, rough + error, variance), gradient
+
+    return normalized(x, tf.convert_to_tensor(gamma), tf.convert_to_tensor(beta))
 
 
 @tf.keras.utils.register_keras_serializable(package="tfr_ext")

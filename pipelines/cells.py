@@ -1,0 +1,293 @@
+"""The cells of an experiment: one training each, in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import connection
+from typing import Any
+
+from absl import flags
+
+import tfr_ext
+from pipelines import candidates, checksums, command, train, training_flags
+
+FLAGS = flags.FLAGS
+
+# Where what a cell printed goes.
+LOG = "log.txt"
+# What training leaves and an experiment has no more use for.
+_LARGE = ("checkpoints", "export", "tensorboard")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One training.
+
+    Attributes:
+        candidate: what is trained.
+        fold: on which fold.
+        seed: with which seed.
+        arguments: the flags of `pipelines.train`, all but --model_dir.
+        directory: where its files are; named by the flags and the data's checksum.
+    """
+
+    candidate: candidates.Candidate
+    fold: str
+    seed: int
+    arguments: tuple[str, ...]
+    directory: str
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its results are there."""
+        return os.path.exists(os.path.join(self.directory, "metrics.json"))
+
+    def metrics(self) -> dict[str, Any]:
+        """Returns the content of its `metrics.json`."""
+        with open(os.path.join(self.directory, "metrics.json")) as file:
+            return json.load(file)
+
+    def failure(self) -> str:
+        """Returns the last line that it printed, which tells why it failed."""
+        try:
+            with open(os.path.join(self.directory, LOG), errors="replace") as file:
+                lines = [line.strip() for line in file if line.strip()]
+        except FileNotFoundError:
+            lines = []
+        # A process that was killed says nothing.
+        return lines[-1] if lines and "rror" in lines[-1] else "it was killed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a cell ended.
+
+    Attributes:
+        cell: the cell.
+        seconds: how long it took.
+        exit_code: 0 if it finished.
+    """
+
+    cell: Cell
+    seconds: float
+    exit_code: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Candidates, folds and seeds, with what makes them cells.
+
+    Attributes:
+        output_dir: directory of the experiment.
+        base: flags of all cells; `{fold}` in them stands for the fold.
+        candidates: all candidates.
+        folds: names of the folds.
+        seeds: seeds.
+    """
+
+    output_dir: str
+    base: tuple[str, ...]
+    candidates: tuple[candidates.Candidate, ...]
+    folds: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+
+def check(plan: Plan) -> list[Cell]:
+    """Checks every candidate, reads the data of every fold, and names all cells.
+
+    In a process of its own, so that the caller's flags stay as they are.
+
+    Raises:
+        ValueError: if a candidate's flags are wrong, or the data has errors.
+    """
+    process, receiver = _start(_check, plan)
+    try:
+        found = receiver.recv()
+    except EOFError:
+        process.join()
+        raise ValueError(
+            f"The process that checks the experiment ended with {process.exitcode}."
+        ) from None
+    process.join()
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+def run(
+    wanted: Sequence[Cell],
+    jobs: int,
+    threads: int,
+    keep_models: bool,
+    on_end: Callable[[Outcome], None],
+) -> None:
+    """Runs cells that are not finished, several at a time.
+
+    Args:
+        wanted: the cells.
+        jobs: how many run at a time.
+        threads: threads of each for one operation of TensorFlow.
+        keep_models: whether checkpoints, exports and TensorBoard's logs stay.
+        on_end: called as each cell ends.
+    """
+    waiting = [cell for cell in wanted if not cell.is_finished][::-1]
+    running: dict[int, tuple[Any, Cell, float]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                cell = waiting.pop()
+                process, _ = _start(_train, cell, threads, keep_models)
+                running[process.sentinel] = (process, cell, time.monotonic())
+            for sentinel in connection.wait(list(running)):
+                process, cell, start = running.pop(int(sentinel))  # type: ignore
+                process.join()
+                seconds = time.monotonic() - start
+                on_end(Outcome(cell, seconds, process.exitcode or 0))
+    finally:
+        for process, *_ in running.values():
+            process.terminate()
+
+
+@contextlib.contextmanager
+def alone(directory: str) -> Iterator[None]:
+    """Holds a directory for one experiment at a time.
+
+    Args:
+        directory: which is made if it is not there.
+
+    Raises:
+        ValueError: if another one is running in it.
+    """
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(directory, "lock"), "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"--output_dir={directory}: an experiment is running in it."
+            ) from None
+        yield
+
+
+def _start(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
+    """Starts a process, and returns it with the end of a pipe that it writes to."""
+    # Forked from one that has imported TensorFlow, but done nothing with it.
+    context: Any = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pipelines.cells", "matplotlib.pyplot"])
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_enter, args=(work, sender, *arguments))
+    process.start()
+    sender.close()
+    return process, receiver
+
+
+def _enter(work: Callable[..., None], sender: Any, *arguments: Any) -> None:
+    """Does the work of a process, which ends when its parent does."""
+    parent: Any = multiprocessing.parent_process()
+
+    def follow() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    train.define_flags()
+    work(sender, *arguments)
+
+
+def _parse(arguments: Sequence[str], model_dir: str) -> None:
+    """Parses the flags of a cell in place of those before."""
+    FLAGS.unparse_flags()
+    FLAGS(["pipelines.train", *arguments, f"--model_dir={model_dir}"])
+
+
+def _check(sender: Any, plan: Plan) -> None:
+    """Sends the cells of a plan, or a message that tells what is wrong."""
+    command.quieten()
+    try:
+        sender.send(_cells(plan))
+    except (*command.MENDABLE, flags.Error) as error:
+        sender.send(str(error) or type(error).__name__)
+
+
+def _cells(plan: Plan) -> list[Cell]:
+    found, digests = [], {}
+    for candidate in plan.candidates:
+        for fold in plan.folds:
+            base = candidates.in_fold(plan.base, fold)
+            for seed in plan.seeds:
+                arguments = (*base, *candidate.arguments(fold), f"--seed={seed}")
+                try:
+                    _parse(arguments, "unused")
+                    if fold == plan.folds[0] and seed == plan.seeds[0]:
+                        train.check_flags()
+                    source = training_flags.data_source()
+                    if source not in digests:
+                        digests[source] = checksums.of_data(FLAGS)
+                except (*command.MENDABLE, flags.Error) as error:
+                    raise ValueError(
+                        f"--method={candidate.method}, candidate {candidate.text!r}, "
+                        f"fold {fold}: {error}"
+                    ) from error
+                identity = {
+                    "data": digests[source],
+                    "flags": training_flags.identity(),
+                    "version": tfr_ext.__version__,
+                }
+                text = json.dumps(identity, sort_keys=True)
+                key = hashlib.sha256(text.encode()).hexdigest()[:16]
+                directory = os.path.join(plan.output_dir, "cells", key)
+                found.append(Cell(candidate, fold, seed, arguments, directory))
+    return found
+
+
+def _train(sender: Any, cell: Cell, threads: int, keep_models: bool) -> None:
+    """Trains a cell; ends the process with 1 if that fails."""
+    del sender
+    os.makedirs(cell.directory, exist_ok=True)
+    log = os.open(
+        os.path.join(cell.directory, LOG), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    )
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    _set_threads(threads)
+    export = [] if keep_models else ["--noexport_model"]
+    code = 1
+    try:
+        _parse([*cell.arguments, "--verbose=silent", *export], cell.directory)
+        command.quieten()
+        if training_flags.is_other_run(cell.directory):
+            FLAGS[
+                "overwrite"
+            ].value = True  # Half a run, on the same data in another place.
+        train.train()
+        code = 0
+    except (*command.MENDABLE, flags.Error) as error:
+        print(f"Error: {' '.join(str(error).split())}")
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        sys.stdout.flush()
+        if code == 0 and not keep_models:
+            for name in _LARGE:
+                shutil.rmtree(os.path.join(cell.directory, name), ignore_errors=True)
+    sys.exit(code)
+
+
+def _set_threads(threads: int) -> None:
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)

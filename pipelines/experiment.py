@@ -1,0 +1,275 @@
+"""Trains methods on folds with seeds; chooses hyper-parameters by validation.
+
+python -m pipelines.experiment --flagfile=configs/experiments/NAME.cfg --output_dir=DIR
+
+Every flag of `pipelines.train` is one of this command too, and holds for all methods;
+`{fold}` in its value stands for the fold. What is finished is not done again: killed
+and started once more, the experiment goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+
+import tensorflow as tf
+from absl import flags
+
+import tfr_ext
+from pipelines import (
+    candidates,
+    cells,
+    command,
+    experiment_files,
+    selection,
+    training_flags,
+)
+from pipelines import flags as shared_flags
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    shared_flags.define_data_flags()
+    shared_flags.define_metric_flags()
+    training_flags.define_training_flags(model_dir=False)
+    flags.DEFINE_string(
+        "output_dir", None, "Directory that gets everything.", required=True
+    )
+    flags.DEFINE_multi_string(
+        "method",
+        None,
+        "A method as NAME: FLAGS, the flags of `pipelines.train` that make it. {a|b} "
+        "in a flag is a choice, and the candidates are all combinations. Repeatable; "
+        "several of one NAME add up.",
+        required=True,
+    )
+    flags.DEFINE_list("folds", ["1"], "Names of the folds, for {fold} in any flag.")
+    flags.DEFINE_list("seeds", ["1"], "Seeds.")
+    flags.DEFINE_integer(
+        "selection_seeds",
+        1,
+        "How many of the first --seeds every candidate is trained with. The chosen one "
+        "is trained with all.",
+        lower_bound=1,
+    )
+    flags.DEFINE_string(
+        "select_by",
+        None,
+        "Validation metric by which a candidate is chosen for each method and fold; "
+        "--monitor if left out.",
+    )
+    flags.DEFINE_integer("jobs", 2, "Processes at a time.", lower_bound=1)
+    flags.DEFINE_integer(
+        "threads",
+        None,
+        "Threads of each process; the processors over --jobs if left out.",
+        lower_bound=1,
+    )
+    flags.DEFINE_bool(
+        "keep_models", False, "Keep each cell's checkpoints, export and TensorBoard."
+    )
+    for module in (shared_flags, training_flags):  # so that --helpshort lists them
+        flags.adopt_module_key_flags(module)
+
+
+def experiment() -> None:
+    """Runs the experiment as the flags say, and leaves all files in --output_dir."""
+    methods = candidates.parse_methods(FLAGS.method)
+    seeds = shared_flags.parse_integers(FLAGS.seeds, "seeds")
+    for name, given in (("seeds", seeds), ("folds", FLAGS.folds)):
+        if not given or len(set(given)) < len(given):
+            raise ValueError(f"--{name} must be different values. Received: {given}.")
+    for name in ("model_dir", "seed"):
+        if FLAGS[name].present:
+            raise ValueError(f"--{name} has no meaning here: cells have their own.")
+    select_by = FLAGS.select_by or FLAGS.monitor
+    if select_by not in FLAGS.metrics:
+        raise ValueError(
+            f"--select_by={select_by} must be among "
+            f"--metrics={','.join(FLAGS.metrics)}."
+        )
+    with cells.alone(FLAGS.output_dir):
+        _run(methods, seeds, select_by)
+
+
+def _run(
+    methods: dict[str, list[candidates.Candidate]], seeds: list[int], select_by: str
+) -> None:
+    start = time.monotonic()
+    plan = cells.Plan(
+        output_dir=FLAGS.output_dir,
+        base=tuple(training_flags.given()),
+        candidates=tuple(c for found in methods.values() for c in found),
+        folds=tuple(FLAGS.folds),
+        seeds=tuple(seeds),
+    )
+    print(
+        f"{len(methods)} methods, {len(plan.candidates)} candidates, "
+        f"{len(plan.folds)} folds, {len(seeds)} seeds. Reading the data ...",
+        flush=True,
+    )
+    everything = cells.check(plan)
+    first = seeds[: FLAGS.selection_seeds]
+    several = {name for name, found in methods.items() if len(found) > 1}
+    phases = {
+        "select": [
+            cell
+            for cell in everything
+            if cell.seed in first or cell.candidate.method not in several
+        ]
+    }
+    later = len(several) * len(plan.folds) * (len(seeds) - len(first))
+    progress = _Progress(phases["select"], later)
+    _train(phases["select"], progress)
+    choices = selection.choose(phases["select"], select_by)
+    chosen = [
+        cell
+        for cell in everything
+        if _is_chosen(cell, choices.get((cell.candidate.method, cell.fold)))
+    ]
+    phases["final"] = [cell for cell in chosen if cell not in set(phases["select"])]
+    progress.expect(phases["final"])
+    _train(phases["final"], progress)
+    trained = [*phases["select"], *phases["final"]]
+    failed = [cell for cell in trained if not cell.is_finished]
+    experiment_files.write(
+        FLAGS.output_dir,
+        phases,
+        choices,
+        progress.seconds,
+        {
+            "cells": len(trained),
+            "candidates": len(plan.candidates),
+            "failed": len(failed),
+            "cached": len(trained) - len(progress.seconds),
+            "seconds": round(time.monotonic() - start, 1),
+            "cell_seconds": round(sum(progress.seconds.values()), 1),
+            "jobs": FLAGS.jobs,
+            "folds": list(plan.folds),
+            "seeds": seeds,
+            "selection_seeds": len(first),
+            "select_by": select_by,
+            "flags": [*plan.base, *(f"--method={text}" for text in FLAGS.method)],
+            "versions": {
+                "tfr_ext": tfr_ext.__version__,
+                "tensorflow": tf.__version__,
+            },
+        },
+    )
+    _compare(methods, chosen, len(plan.folds) * len(seeds))
+    if failed:
+        sys.exit(
+            f"Error: {len(failed)} of {len(trained)} cells failed; the same command "
+            "tries them again:\n"
+            + "\n".join(f"  {_describe(cell)}: {cell.failure()}" for cell in failed)
+        )
+
+
+def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
+    return choice is not None and cell.candidate == choice.candidate
+
+
+def _train(wanted: list[cells.Cell], progress: _Progress) -> None:
+    threads = FLAGS.threads or max(1, (os.cpu_count() or 1) // FLAGS.jobs)
+    cells.run(wanted, FLAGS.jobs, threads, FLAGS.keep_models, progress.tell)
+
+
+def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -> None:
+    """Compares the methods of which every chosen cell is finished."""
+    runs = {
+        method: [
+            cell.directory
+            for cell in chosen
+            if cell.candidate.method == method and cell.is_finished
+        ]
+        for method in methods
+    }
+    for method, directories in runs.items():
+        if len(directories) < num_cells:
+            print(
+                f"{method} is not compared: {num_cells - len(directories)} of its "
+                f"{num_cells} cells are missing."
+            )
+    whole = {m: found for m, found in runs.items() if len(found) == num_cells}
+    if len(whole) < 2:
+        print("There are not two methods to compare.")
+        return
+
+
+class _Progress:
+    """Tells how each cell ended, and how long the others will take."""
+
+    def __init__(self, wanted: list[cells.Cell], later: int):
+        """Initialises the progress.
+
+        Args:
+            wanted: the cells of this phase.
+            later: number of cells of the next.
+        """
+        self.seconds: dict[cells.Cell, float] = {}
+        self._total = len(wanted) + later
+        self._left = _unfinished(wanted) + later
+        self._failed = 0
+        if len(wanted) > _unfinished(wanted):
+            print(f"{len(wanted) - _unfinished(wanted)} cells are finished already.")
+
+    def expect(self, wanted: list[cells.Cell]) -> None:
+        """Says which cells the last phase has.
+
+        Args:
+            wanted: the cells.
+        """
+        self._left = _unfinished(wanted)
+
+    def tell(self, outcome: cells.Outcome) -> None:
+        """Prints a line about a cell that ended."""
+        cell = outcome.cell
+        self._left -= 1
+        if outcome.exit_code == 0:
+            self.seconds[cell] = outcome.seconds
+            result = _result(cell)
+        else:
+            self._failed += 1
+            result = f"FAILED, {cell.failure()} (see {cell.directory}/{cells.LOG})"
+        text = f"{_describe(cell)}: {result} ({outcome.seconds:.0f} s)."
+        if self._left and self.seconds:
+            mean = sum(self.seconds.values()) / len(self.seconds)
+            left = self._left * mean / FLAGS.jobs
+            text += f" {self._left} cells left, about {_duration(left)}"
+            text += f", {self._failed} failed." if self._failed else "."
+        print(text, flush=True)
+
+
+def _result(cell: cells.Cell) -> str:
+    name = FLAGS.select_by or FLAGS.monitor
+    value = cell.metrics()["valid"][name]
+    return f"validation {name} " + ("-" if value is None else f"{value:.4f}")
+
+
+def _describe(cell: cells.Cell) -> str:
+    return (
+        f"{cell.candidate.method}, fold {cell.fold}, seed {cell.seed}, "
+        f"{cell.candidate.text or 'no flags of its own'}"
+    )
+
+
+def _unfinished(wanted: Iterable[cells.Cell]) -> int:
+    return sum(not cell.is_finished for cell in wanted)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return (
+        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    command.run(experiment)

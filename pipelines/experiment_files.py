@@ -1,0 +1,82 @@
+"""The files that an experiment leaves besides its cells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines import outputs
+from pipelines.cells import Cell
+from pipelines.selection import Choice
+from tfr_ext import checkpoints
+
+
+def write(
+    directory: str,
+    phases: Mapping[str, Sequence[Cell]],
+    choices: Mapping[tuple[str, str], Choice],
+    seconds: Mapping[Cell, float],
+    facts: Mapping[str, Any],
+) -> None:
+    """Writes `cells.tsv`, `selected.tsv` and `experiment.json`.
+
+    Args:
+        directory: where they go.
+        phases: the cells of each phase; one of an earlier phase is not repeated.
+        choices: what was chosen, by names of method and fold.
+        seconds: how long the cells took that ran now.
+        facts: the content of `experiment.json`.
+    """
+    rows: dict[Cell, dict[str, str]] = {}
+    for phase, cells in phases.items():
+        for cell in cells:
+            if cell not in rows:
+                rows[cell] = _row(directory, phase, cell, seconds.get(cell))
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    _write_table(os.path.join(directory, "cells.tsv"), columns, list(rows.values()))
+    _write_table(
+        os.path.join(directory, "selected.tsv"),
+        ["method", "fold", "candidate", "valid"],
+        [
+            {
+                "method": method,
+                "fold": fold,
+                "candidate": choice.candidate.text,
+                "valid": f"{choice.valid:.9g}",
+            }
+            for (method, fold), choice in choices.items()
+        ],
+    )
+    checkpoints.write_atomically(
+        os.path.join(directory, "experiment.json"), outputs.as_json(facts)
+    )
+
+
+def _row(
+    directory: str, phase: str, cell: Cell, seconds: float | None
+) -> dict[str, str]:
+    row = {
+        "method": cell.candidate.method,
+        "candidate": cell.candidate.text,
+        "fold": cell.fold,
+        "seed": str(cell.seed),
+        "phase": phase,
+        "status": "finished" if cell.is_finished else "failed",
+        "seconds": "" if seconds is None else f"{seconds:.1f}",
+        "directory": os.path.relpath(cell.directory, directory),
+    }
+    if cell.is_finished:
+        found = cell.metrics()
+        for split in ("valid", "test"):
+            for name, value in found[split].items():
+                row[f"{split}_{name}"] = "" if value is None else f"{value:.9g}"
+    return row
+
+
+def _write_table(
+    path: str, columns: Sequence[str], rows: Sequence[Mapping[str, str]]
+) -> None:
+    lines = ["\t".join(columns)]
+    lines += ["\t".join(row.get(name, "") for name in columns) for row in rows]
+    checkpoints.write_atomically(path, "\n".join(lines) + "\n")
