@@ -268,8 +268,10 @@ def test_one_sigmoid_layer_drops_inputs():
     assert np.abs(dropped - scores).max() > 1e-3
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-@pytest.mark.parametrize(("compact", "jit"), [(True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("compact", "jit", "policy"),
+    [(True, False, "float32"), (False, True, "mixed_bfloat16")],
+)
 def test_the_penalty_adds_rate_times_weight_to_the_gradient(compact, jit, policy):
     """A step of SGD at rate 1 moves each kernel by `0.1 w` more, and nothing else."""
     features, labels = data.padded_batch(make_lists([4, 2, 1]), np.arange(3))
