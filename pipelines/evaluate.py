@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from pipelines import command, inputs, labels, outputs
+from pipelines import command, inputs, labels, long_lists, outputs
 from pipelines import flags as shared_flags
 from tfr_ext import checkpoints, data, export, metrics
 
@@ -76,13 +76,21 @@ def define_flags() -> None:
 def evaluate() -> None:
     """Evaluates as the flags say."""
     check_source()
+    cut = long_lists.LongLists(FLAGS, "test")
+    if FLAGS.eval_list_size is not None and FLAGS.export is None:
+        raise ValueError(
+            "--eval_list_size is for an --export: it cuts lists before they are scored."
+        )
     names = metrics.parse_names(FLAGS.metrics)
     convention = shared_flags.convention()
     for name in names:
         convention.objective(name)
     scorer = None if FLAGS.export is None else export.load_scorer(FLAGS.export)
     judged = inputs.load_test(FLAGS, None if scorer is None else scorer.num_features)
+    judged = cut(judged)
     print(inputs.describe("test", judged))
+    if cut.num_cut:
+        print(cut.describe())
     wanted = labels.from_flags(FLAGS)
     highest = wanted.highest(FLAGS.max_label, [judged])
     if FLAGS.max_label is None and scorer is not None:
@@ -111,6 +119,7 @@ def evaluate() -> None:
                     "convention": convention.as_dict(),
                     "labels": wanted.describe(),
                     "queries": {"test": judged.num_lists},
+                    "eval_list_size": FLAGS.eval_list_size and {"test": cut.as_dict()},
                     "empty_queries": {"test": empty},
                     **scored.counts,
                 }

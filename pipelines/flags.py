@@ -70,15 +70,20 @@ def define_data_flags() -> None:
         "list_size",
         None,
         "Most items of a list in training; longer lists are cut to the best of "
-        "--first_stage_feature, or else to a random choice of their items by --seed. "
-        "Lists are never cut in validation and test.",
+        "--first_stage_feature, or else to a random choice of their items by --seed.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "eval_list_size",
+        None,
+        "The same for lists of validation and test, which are not cut without it.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
         "first_stage_feature",
         None,
-        "Number of a feature, from 1 up as in LETOR text, by which --list_size keeps "
-        "the items with the highest values.",
+        "Number of a feature, from 1 up as in LETOR text, by which --list_size and "
+        "--eval_list_size keep the items with the highest values.",
         lower_bound=1,
     )
     flags.DEFINE_list(

@@ -39,11 +39,17 @@ class Source(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Splits:
-    """Lists to train on, to validate on after each epoch, and to test on at the end."""
+    """Lists to train on, to validate on after each epoch, and to test on at the end.
+
+    Attributes:
+        eval_cuts: what `--eval_list_size` did to 'valid' and 'test', see
+            `LongLists.as_dict`; None without it.
+    """
 
     train: data.RankingLists | data.StreamedLists
     valid: data.RankingLists
     test: data.RankingLists
+    eval_cuts: Mapping[str, Any] | None = None
 
 
 def load(flags: Any) -> Splits:
@@ -56,17 +62,25 @@ def load(flags: Any) -> Splits:
         ValueError: if flags do not fit each other, or the data has errors.
         FileNotFoundError: if there is no such file.
     """
-    cut = long_lists.LongLists(flags)
+    cuts = {
+        name: long_lists.LongLists(flags, split)
+        for name, split in zip(SPLITS, ("training", "validation", "test"))
+    }
     if flags.stream:
-        splits = _stream(flags, cut)
+        splits = _stream(flags, cuts)
     else:
         found = _read(flags, SPLITS, flags.num_features)
-        splits = Splits(**{**found, "train": cut(found["train"])})
+        train, valid, test = (cuts[name](found[name]) for name in SPLITS)
+        splits = Splits(train, valid, test)
+    if flags.eval_list_size is not None:
+        done = {name: cuts[name].as_dict() for name in SPLITS[1:]}
+        splits = dataclasses.replace(splits, eval_cuts=done)
     _describe_labels(flags)
     for name in SPLITS:
         print(describe(name, getattr(splits, name)))
-    if cut.num_cut:
-        print(cut.describe())
+    for cut in cuts.values():
+        if cut.num_cut:
+            print(cut.describe())
     return splits
 
 
@@ -186,7 +200,7 @@ def _describe_labels(flags: Any) -> None:
         print(f"Labels: {wanted.describe()}.")
 
 
-def _stream(flags: Any, cut: long_lists.LongLists) -> Splits:
+def _stream(flags: Any, cuts: Mapping[str, long_lists.LongLists]) -> Splits:
     """Reads 'valid' and 'test', and of 'train' what streaming wants to know."""
     with_labels = labels.from_flags(flags)
     origin: Any = source(flags)
@@ -203,11 +217,12 @@ def _stream(flags: Any, cut: long_lists.LongLists) -> Splits:
             )
 
     def prepared(piece: data.RankingLists, number: int) -> data.RankingLists:
-        return cut(with_labels(piece), number)
+        return cuts["train"](with_labels(piece), number)
 
     train = origin.stream("train", flags.num_features, prepared)
     valid, test = (
-        with_labels(origin.read(split, train.num_features)) for split in SPLITS[1:]
+        cuts[split](with_labels(origin.read(split, train.num_features)))
+        for split in SPLITS[1:]
     )
     return Splits(train, valid, test)
 

@@ -1,34 +1,42 @@
-"""Long training lists, cut as the flags say and told."""
+"""Long lists, cut as the flags say and told."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from tfr_ext import data
+from tfr_ext.metrics import trec
 
 
 class LongLists:
-    """What `--list_size` does to training lists, and how much of it.
+    """What `--list_size` or `--eval_list_size` does to lists, and how much of it.
 
     Attributes:
         num_lists: lists seen.
         num_cut: lists cut.
     """
 
-    def __init__(self, flags: Any):
+    def __init__(self, flags: Any, split: str = "training"):
         """Initialises the rule.
 
         Args:
             flags: parsed flags, see `pipelines.flags.define_data_flags`.
+            split: what the lists are for: 'training', 'validation' or 'test'.
 
         Raises:
-            ValueError: if they do not fit each other.
+            ValueError: if the flags do not fit each other.
         """
-        if flags.first_stage_feature is not None and flags.list_size is None:
+        if flags.first_stage_feature is not None and not (
+            flags.list_size or flags.eval_list_size
+        ):
             raise ValueError(
-                "--first_stage_feature has no meaning without --list_size."
+                "--first_stage_feature has no meaning without --list_size or "
+                "--eval_list_size."
             )
-        self._list_size = flags.list_size
+        self._split = split
+        self._flag = "list_size" if split == "training" else "eval_list_size"
+        self._list_size = getattr(flags, self._flag)
         self._feature = flags.first_stage_feature
         self._seed = flags.seed
         self.num_lists = self.num_cut = 0
@@ -39,7 +47,7 @@ class LongLists:
         """Returns lists that are no longer than allowed.
 
         Args:
-            lists: training lists.
+            lists: the lists.
             number: their number, if they are one of several pieces.
 
         Raises:
@@ -47,6 +55,10 @@ class LongLists:
         """
         if self._list_size is None:
             return lists
+        if self._split != "training" and lists.doc_ids is None:
+            # Before positions change: files of a run name items by them.
+            names = trec.document_names(lists)
+            lists = dataclasses.replace(lists, doc_ids=names)
         seed = (number << 32) + self._seed
         try:
             kept, cut = data.truncate(lists, self._list_size, seed, self._feature)
@@ -70,9 +82,21 @@ class LongLists:
         if self._feature is not None:
             rule = f"the items with the highest feature {self._feature}"
         return (
-            f"--list_size={self._list_size} cut {self.num_cut:,} of "
-            f"{self.num_lists:,} training lists to {rule}; "
+            f"--{self._flag}={self._list_size} cut {self.num_cut:,} of "
+            f"{self.num_lists:,} {self._split} lists to {rule}; "
             f"{self._items - self._items_kept:,} of {self._items:,} items are left "
             f"out, {self._relevant - self._relevant_kept:,} of {self._relevant:,} "
             "relevant ones among them."
         )
+
+    def as_dict(self) -> dict[str, int | None] | None:
+        """Returns the same as numbers; None if lists are never cut."""
+        if self._list_size is None:
+            return None
+        return {
+            "list_size": self._list_size,
+            "first_stage_feature": self._feature,
+            "lists_cut": self.num_cut,
+            "items_left_out": self._items - self._items_kept,
+            "relevant_left_out": self._relevant - self._relevant_kept,
+        }

@@ -81,6 +81,9 @@ def train() -> None:
         seed=FLAGS.seed,
         compact=not FLAGS.jit_compile,
         num_grades=head.num_grades,
+        activation=FLAGS.activation,
+        output_activation=FLAGS.output_activation,
+        l2_regularization=FLAGS.l2_regularization,
     )
     transforms = None
     if FLAGS.feature_transforms:
@@ -315,6 +318,7 @@ def report(
                     "valid": splits.valid.num_lists,
                     "test": splits.test.num_lists,
                 },
+                "eval_list_size": splits.eval_cuts,
                 "epochs": len(trained.history["loss"]),
                 "best_epoch": trained.best_epoch,
                 "loss": FLAGS.loss,

@@ -9,7 +9,7 @@ from absl import flags
 
 from pipelines import flags as shared_flags
 from pipelines import heads
-from tfr_ext import data, schedules
+from tfr_ext import data, models, schedules
 from tfr_ext.losses import lambda_weights
 from tfr_ext.models import transforms
 
@@ -72,8 +72,33 @@ def define_training_flags(model_dir: bool = True) -> None:
         f"What the model does to features before anything else, in order: "
         f"{transforms.FORMS}.",
     )
-    flags.DEFINE_list("hidden_sizes", ["1024"], "Units of each hidden layer.")
-    flags.DEFINE_float("dropout", 0.0, "Share of hidden units dropped in training.")
+    flags.DEFINE_list(
+        "hidden_sizes",
+        ["1024"],
+        "Units of each hidden layer; none if empty: features are then weighed into the "
+        "score by one layer.",
+    )
+    flags.DEFINE_enum(
+        "activation", "relu", models.ACTIVATIONS, "Activation of the hidden layers."
+    )
+    flags.DEFINE_enum(
+        "output_activation",
+        "linear",
+        models.OUTPUT_ACTIVATIONS,
+        "Activation of the score: a sigmoid's is from 0 to 1.",
+    )
+    flags.DEFINE_float(
+        "dropout",
+        0.0,
+        "Share of hidden units dropped in training; of the inputs without any.",
+    )
+    flags.DEFINE_float(
+        "l2_regularization",
+        0.0,
+        "Rate r of the penalty r / 2 * sum(w^2) on the kernels of the dense layers, "
+        "which joins the loss: r * w joins the gradient.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_bool(
         "batch_normalization", True, "Normalise the inputs and each hidden layer."
     )

@@ -1,8 +1,11 @@
 """The scorer: padding costs nothing and reaches no statistic."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import stats
 
 from tests.conftest import make_lists
 from tfr_ext import data, losses, models
@@ -201,6 +204,100 @@ def test_scores_equal_the_network_computed_by_hand():
     )
 
 
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "selu": lambda x: 1.05070098 * np.where(x > 0, x, 1.67326324 * np.expm1(x)),
+    "gelu": lambda x: x * stats.norm.cdf(x),
+    "swish": lambda x: x * _sigmoid(x),
+    "softplus": lambda x: np.log1p(np.exp(x)),
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+}
+
+
+def test_activations_are_what_their_names_say():
+    assert list(ACTIVATIONS) == models.ACTIVATIONS
+    lists = make_lists([4, 2])
+    features, _ = data.padded_batch(lists, np.arange(2))
+    for name, function in ACTIVATIONS.items():
+        model = build(
+            hidden_sizes=[6],
+            batch_normalization=False,
+            activation=name,
+            output_activation="sigmoid",
+        )
+        hidden, score = (model.get_layer(n) for n in ("hidden_1", "score"))
+        x = function(lists.features @ hidden.kernel.numpy() + hidden.bias.numpy())
+        expected = _sigmoid(x @ score.kernel.numpy() + score.bias.numpy()).ravel()
+        scores = model(features).numpy()
+        np.testing.assert_allclose(scores[features["mask"]], expected, rtol=1e-4)
+        np.testing.assert_allclose(
+            scores[~features["mask"]], models.scorers.PADDING_SCORE
+        )
+
+
+def test_one_sigmoid_layer_drops_inputs():
+    """Without hidden layers the scorer is `sigmoid(w x + b)`, dropout that of x."""
+    lists = make_lists([4, 2])
+    features, _ = data.padded_batch(lists, np.arange(2))
+    model = build(
+        hidden_sizes=[],
+        batch_normalization=False,
+        dropout=0.5,
+        output_activation="sigmoid",
+    )
+    assert [w.shape.as_list() for w in model.trainable_weights] == [[3, 1], [1]]
+    kernel, bias = (w.numpy() for w in model.trainable_weights)
+    scores = model(features).numpy()[features["mask"]]
+    expected = _sigmoid(lists.features @ kernel + bias).ravel()
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    # Each input is 0 or twice itself: the score is that of one of 2^3 subsets.
+    logits = (
+        2
+        * (lists.features * kernel.ravel())
+        @ np.array(list(itertools.product([0, 1], repeat=3))).T
+    )
+    dropped = model(features, training=True).numpy()[features["mask"]]
+    nearest = np.abs(_sigmoid(logits + bias) - dropped[:, np.newaxis]).min(axis=1)
+    np.testing.assert_allclose(nearest, 0, atol=1e-6)
+    assert np.abs(dropped - scores).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("compact", "jit", "policy"),
+    [(True, False, "float32"), (False, True, "mixed_bfloat16")],
+)
+def test_the_penalty_adds_rate_times_weight_to_the_gradient(compact, jit, policy):
+    """A step of SGD at rate 1 moves each kernel by `0.1 w` more, and nothing else."""
+    features, labels = data.padded_batch(make_lists([4, 2, 1]), np.arange(3))
+    steps, values = [], []
+    tf.keras.mixed_precision.set_global_policy(policy)
+    try:
+        for rate in (0.0, 0.1):
+            model = build(hidden_sizes=[5], compact=compact, l2_regularization=rate)
+            before = [w.numpy() for w in model.trainable_weights]
+            optimizer = tf.keras.optimizers.SGD(1.0)
+            model.compile(optimizer, losses.SmoothILoss(), jit_compile=jit)
+            values.append(model.train_on_batch(features, labels))
+            after = [w.numpy() for w in model.trainable_weights]
+            steps.append([new - old for old, new in zip(before, after)])
+    finally:
+        tf.keras.mixed_precision.set_global_policy("float32")
+    names = [w.name for w in model.trainable_weights]
+    assert sum("kernel" in name for name in names) == 2
+    penalty = 0.0
+    for name, weight, plain, with_penalty in zip(names, before, *steps):
+        extra = -0.1 * weight if "kernel" in name else np.zeros_like(weight)
+        np.testing.assert_allclose(with_penalty, plain + extra, rtol=1e-4, atol=1e-6)
+        penalty += 0.05 * np.sum(weight**2) if "kernel" in name else 0
+    np.testing.assert_allclose(values[1], values[0] + penalty, rtol=1e-5)
+
+
 def test_sizes_follow_the_arguments():
     paper = build()
     assert [
@@ -236,6 +333,10 @@ def test_a_saved_model_loads_without_custom_objects(tmp_path):
         ({"hidden_sizes": [0]}, "hidden_sizes"),
         ({"dropout": 1.0}, "dropout"),
         ({"batch_norm_momentum": -0.1}, "batch_norm_momentum"),
+        ({"activation": "softmax"}, "activation.*'relu'.*'softmax'"),
+        ({"output_activation": "tanh"}, "output_activation.*'sigmoid'.*'tanh'"),
+        ({"output_activation": "sigmoid", "num_grades": 3}, "num_grades.*'sigmoid'"),
+        ({"l2_regularization": -1.0}, "l2_regularization.*-1"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, name):

@@ -223,7 +223,7 @@ WRONG = [
      ["--loss_param=max_label=2, but there is a label 4"]),
     (["--dataset=judged", "--label_weights=0,1"],
      ["--label_weights=0,1: ", "as many as the grades, 3"]),
-    (["--first_stage_feature=3"], ["--list_size"]),
+    (["--first_stage_feature=3"], ["--list_size", "--eval_list_size"]),
     (["--first_stage_feature=26", "--list_size=3"],
      ["--first_stage_feature=26: ", "from 1 to 25"]),
 ]  # fmt: skip

@@ -13,6 +13,8 @@ from tfr_ext.models.layers import (
     ScatterScores,
 )
 from tfr_ext.models.scorers import (
+    ACTIVATIONS,
+    OUTPUT_ACTIVATIONS,
     CompactScorer,
     MLPScorer,
     RankingModel,
@@ -31,6 +33,8 @@ from tfr_ext.models.transforms import (
 )
 
 __all__ = [
+    "ACTIVATIONS",
+    "OUTPUT_ACTIVATIONS",
     "Clip",
     "CompactItems",
     "CompactScorer",

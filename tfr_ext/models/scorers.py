@@ -9,12 +9,17 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
+from tfr_ext import checks
 from tfr_ext.data.batching import FEATURES, MASK
 from tfr_ext.models import layers
 
 # What TensorFlow Ranking's own models give padding; some of its losses, which divide
 # scores by a temperature, are not finite with lower ones. An export has the lowest.
 PADDING_SCORE = math.log(1e-10)
+
+# Names of Keras that `MLPScorer` takes; a function of one unit alone, no softmax.
+ACTIVATIONS = ["relu", "elu", "selu", "gelu", "swish", "softplus", "sigmoid", "tanh"]
+OUTPUT_ACTIVATIONS = ["linear", "sigmoid"]
 
 
 class CompactScorer(tfr.keras.model.UnivariateScorer):
@@ -60,8 +65,20 @@ class CompactScorer(tfr.keras.model.UnivariateScorer):
 class MLPScorer(CompactScorer):
     """A fully connected network: the SmoothI paper's, with its sizes by default.
 
-    Input batch normalisation, then for each hidden layer a dense layer, ReLU, batch
-    normalisation and dropout, then one linear unit, or one for each grade.
+    Input batch normalisation, then for each hidden layer a dense layer, its activation,
+    batch normalisation and dropout, then one unit, or one for each grade.
+
+    Without hidden layers dropout is that of the inputs: the WassRank paper's scorer is
+    `MLPScorer([], batch_normalization=False, dropout=0.01, output_activation='sigmoid',
+    l2_regularization=1e-3)`.
+
+    Examples:
+        >>> scorer = MLPScorer([], False, output_activation="sigmoid")
+        >>> model = model_builder(4, scorer).build()
+        >>> features = {"float_features": 9 * tf.random.normal([1, 5, 4])}
+        >>> scores = model({**features, "mask": tf.ones([1, 5], bool)}).numpy()
+        >>> bool((scores >= 0).all() and (scores <= 1).all())
+        True
     """
 
     def __init__(
@@ -73,19 +90,31 @@ class MLPScorer(CompactScorer):
         seed: int = 0,
         compact: bool = True,
         num_grades: int | None = None,
+        activation: str = "relu",
+        output_activation: str = "linear",
+        l2_regularization: float = 0.0,
     ):
         """Initialises the scorer.
 
         Args:
-            hidden_sizes: units of each hidden layer; none makes the scorer linear.
+            hidden_sizes: units of each hidden layer; none makes the scorer one layer,
+                whose activation is `output_activation`.
             batch_normalization: whether inputs and hidden layers are normalised.
             batch_norm_momentum: of the moving statistics, in [0, 1). Keras' own .99
                 needs more steps than a small collection gives.
-            dropout: share of hidden units dropped in training, in [0, 1).
+            dropout: share of hidden units dropped in training, in [0, 1); of the
+                inputs, if there are no hidden units.
             seed: seed of the dropout.
             compact: see `CompactScorer`.
             num_grades: if given, the output is not a score but the logits of a
                 distribution over so many grades, `[batch, list, grades]`.
+            activation: of the hidden layers, one of `ACTIVATIONS`.
+            output_activation: of the scores, one of `OUTPUT_ACTIVATIONS`; logits of
+                grades are always linear.
+            l2_regularization: the rate `r` of a penalty `r / 2 * sum(w**2)` that joins
+                the loss, over the kernels of all dense layers, that of the output too,
+                and over nothing else (no biases, no batch normalisation). Its gradient
+                is `r * w`.
 
         Raises:
             ValueError: if an argument is out of range.
@@ -99,6 +128,14 @@ class MLPScorer(CompactScorer):
             raise ValueError(
                 f"`num_grades` must be None or at least 2. Received: {num_grades}."
             )
+        checks.choice("activation", activation, ACTIVATIONS)
+        checks.choice("output_activation", output_activation, OUTPUT_ACTIVATIONS)
+        if num_grades is not None and output_activation != "linear":
+            raise ValueError(
+                "`output_activation` must be 'linear' with `num_grades`: a softmax "
+                f"takes the logits of grades. Received: {output_activation!r}."
+            )
+        rate = checks.not_negative("l2_regularization", l2_regularization)
         for name, value in (
             ("batch_norm_momentum", batch_norm_momentum),
             ("dropout", dropout),
@@ -111,6 +148,10 @@ class MLPScorer(CompactScorer):
         self._dropout = dropout
         self._seed = seed
         self._units = 1 if num_grades is None else num_grades
+        self._activation = activation
+        self._output_activation = output_activation
+        # Keras multiplies the sum of squares itself, not half of it.
+        self._penalty = tf.keras.regularizers.L2(rate / 2) if rate else None
 
     def _score_flattened(
         self,
@@ -123,15 +164,34 @@ class MLPScorer(CompactScorer):
         if len(features) > 1:  # a layer, which a mask passes, not tf.concat
             x = tf.keras.layers.Concatenate(axis=1, dtype="float32")(features)
         x = self._normalized(x, "input_normalization", dtype="float32")
+        if not self._hidden_sizes:
+            x = self._dropped(x, 0, dtype="float32")
         for i, size in enumerate(self._hidden_sizes, 1):
-            x = tf.keras.layers.Dense(size, activation="relu", name=f"hidden_{i}")(x)
+            x = self._dense(size, self._activation, f"hidden_{i}")(x)
             x = self._normalized(x, f"normalization_{i}")
-            if self._dropout:
-                x = layers.ResumableDropout(
-                    self._dropout, self._seed + i, name=f"dropout_{i}"
-                )(x)
+            x = self._dropped(x, i)
         # Scores in float32 under any precision policy, as losses want them.
-        return tf.keras.layers.Dense(self._units, name="score", dtype="float32")(x)
+        return self._dense(
+            self._units, self._output_activation, "score", dtype="float32"
+        )(x)
+
+    def _dense(
+        self, size: int, activation: str, name: str, **kwargs: Any
+    ) -> tf.keras.layers.Layer:
+        return tf.keras.layers.Dense(
+            size,
+            activation=activation,
+            kernel_regularizer=self._penalty,
+            name=name,
+            **kwargs,
+        )
+
+    def _dropped(self, x: tf.Tensor, number: int, **kwargs: Any) -> tf.Tensor:
+        if not self._dropout:
+            return x
+        return layers.ResumableDropout(
+            self._dropout, self._seed + number, name=f"dropout_{number}", **kwargs
+        )(x)
 
     def _normalized(self, x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
         if not self._batch_normalization:
