@@ -259,6 +259,7 @@ def report(
         ),
         "test": metrics.means(values),
     }
+    outputs.write_history(directory, trained.history)
     outputs.write_per_query(directory, splits.test, values)
     outputs.write_trec(directory, splits.test, scores["test"], FLAGS.loss)
     outputs.draw_curves(
