@@ -22,11 +22,15 @@ from absl import flags
 
 import tfr_ext
 from pipelines import candidates, checksums, command, train, training_flags
+from tfr_ext import checkpoints
 
 FLAGS = flags.FLAGS
 
 # Where what a cell printed goes.
 LOG = "log.txt"
+_SECONDS = "seconds.txt"
+# Cells are short: saving each epoch would take a good part of their time.
+_CHECKPOINT_EPOCHS = 10
 # What training leaves and an experiment has no more use for.
 _LARGE = ("checkpoints", "export", "tensorboard")
 
@@ -58,6 +62,14 @@ class Cell:
         """Returns the content of its `metrics.json`."""
         with open(os.path.join(self.directory, "metrics.json")) as file:
             return json.load(file)
+
+    def seconds(self) -> float:
+        """Returns how long it took, 0 if that is not known."""
+        try:
+            with open(os.path.join(self.directory, _SECONDS)) as file:
+                return float(file.read())
+        except FileNotFoundError:
+            return 0.0
 
     def failure(self) -> str:
         """Returns the last line that it printed, which tells why it failed."""
@@ -154,6 +166,9 @@ def run(
                 process, cell, start = running.pop(int(sentinel))  # type: ignore
                 process.join()
                 seconds = time.monotonic() - start
+                if cell.is_finished:
+                    path = os.path.join(cell.directory, _SECONDS)
+                    checkpoints.write_atomically(path, f"{seconds:.1f}\n")
                 on_end(Outcome(cell, seconds, process.exitcode or 0))
     finally:
         for process, *_ in running.values():
@@ -262,10 +277,12 @@ def _train(sender: Any, cell: Cell, threads: int, keep_models: bool) -> None:
     for stream in (1, 2):
         os.dup2(log, stream)
     _set_threads(threads)
-    shown = [] if keep_models else ["--noexport_model", "--nodraw_curves"]
+    defaults = [f"--checkpoint_epochs={_CHECKPOINT_EPOCHS}"]
+    if not keep_models:
+        defaults += ["--noexport_model", "--nodraw_curves"]
     code = 1
     try:
-        _parse([*cell.arguments, "--verbose=silent", *shown], cell.directory)
+        _parse([*defaults, *cell.arguments, "--verbose=silent"], cell.directory)
         command.quieten()
         if training_flags.is_other_run(cell.directory):
             FLAGS[

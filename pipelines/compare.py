@@ -9,6 +9,8 @@ quotes. Several are the run's folds and seeds. NAME= can be left out for one dir
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from absl import flags
 
 from pipelines import command, comparison, comparison_outputs, runs, tables
@@ -19,10 +21,26 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    default = comparison.Options()
     flags.DEFINE_list(
         "metrics", [], "Metrics to compare; those that all runs have if left out."
     )
+    flags.DEFINE_integer(
+        "seed",
+        comparison.Options().seed,
+        "Seed of the draws of --test=randomisation.",
+        lower_bound=0,
+    )
+    flags.DEFINE_string(
+        "output_dir",
+        None,
+        "Directory that gets comparison.json, table.md, table.tex and comparison.html.",
+    )
+    define_options()
+
+
+def define_options() -> None:
+    """Defines how runs are compared; experiments have these flags too."""
+    default = comparison.Options()
     flags.DEFINE_enum(
         "test", default.test, significance.TESTS, "Paired test over queries."
     )
@@ -58,7 +76,6 @@ def define_flags() -> None:
         "Draws of --test=randomisation.",
         lower_bound=1,
     )
-    flags.DEFINE_integer("seed", default.seed, "Seed of these draws.", lower_bound=0)
     flags.DEFINE_integer(
         "digits", default.digits, "Digits of the tables.", lower_bound=1
     )
@@ -73,10 +90,28 @@ def define_flags() -> None:
         "Metric of the plots of the page; ndcg_10, or else the first, if left out.",
     )
     flags.DEFINE_string("title", default.title, "Title of the page and the tables.")
-    flags.DEFINE_string(
-        "output_dir",
-        None,
-        "Directory that gets comparison.json, table.md, table.tex and comparison.html.",
+
+
+def options(metrics: Sequence[str], seed: int) -> comparison.Options:
+    """Returns how the flags say that runs are compared.
+
+    Args:
+        metrics: names of metrics.
+        seed: seed of the randomisation test.
+    """
+    return comparison.Options(
+        metrics=metrics,
+        test=FLAGS.test,
+        alternative=FLAGS.alternative,
+        correction=FLAGS.correction,
+        level=FLAGS.level,
+        against=FLAGS.against,
+        num_resamples=FLAGS.num_resamples,
+        seed=seed,
+        digits=FLAGS.digits,
+        standard_errors=FLAGS.standard_errors,
+        plot_metric=FLAGS.plot_metric,
+        title=FLAGS.title,
     )
 
 
@@ -92,21 +127,7 @@ def compare(arguments: list[str]) -> None:
             f"{' '.join(arguments) or 'none'}."
         )
     compared = comparison.compare(
-        runs.parse(arguments),
-        comparison.Options(
-            metrics=FLAGS.metrics,
-            test=FLAGS.test,
-            alternative=FLAGS.alternative,
-            correction=FLAGS.correction,
-            level=FLAGS.level,
-            against=FLAGS.against,
-            num_resamples=FLAGS.num_resamples,
-            seed=FLAGS.seed,
-            digits=FLAGS.digits,
-            standard_errors=FLAGS.standard_errors,
-            plot_metric=FLAGS.plot_metric,
-            title=FLAGS.title,
-        ),
+        runs.parse(arguments), options(FLAGS.metrics, FLAGS.seed)
     )
     print(tables.terminal(compared))
     if FLAGS.output_dir is not None:

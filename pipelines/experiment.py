@@ -22,8 +22,12 @@ from pipelines import (
     candidates,
     cells,
     command,
+    compare,
+    comparison,
+    comparison_outputs,
     experiment_files,
     selection,
+    tables,
     training_flags,
 )
 from pipelines import flags as shared_flags
@@ -72,7 +76,12 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "keep_models", False, "Keep each cell's checkpoints, export and TensorBoard."
     )
-    for module in (shared_flags, training_flags):  # so that --helpshort lists them
+    compare.define_options()
+    for module in (
+        shared_flags,
+        training_flags,
+        compare,
+    ):  # so that --helpshort lists them
         flags.adopt_module_key_flags(module)
 
 
@@ -140,14 +149,13 @@ def _run(
         FLAGS.output_dir,
         phases,
         choices,
-        progress.seconds,
         {
             "cells": len(trained),
             "candidates": len(plan.candidates),
             "failed": len(failed),
             "cached": len(trained) - len(progress.seconds),
             "seconds": round(time.monotonic() - start, 1),
-            "cell_seconds": round(sum(progress.seconds.values()), 1),
+            "cell_seconds": round(sum(cell.seconds() for cell in trained), 1),
             "jobs": FLAGS.jobs,
             "folds": list(plan.folds),
             "seeds": seeds,
@@ -198,6 +206,12 @@ def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -
     if len(whole) < 2:
         print("There are not two methods to compare.")
         return
+    compared = comparison.compare(
+        whole, compare.options(FLAGS.metrics, comparison.Options().seed)
+    )
+    comparison_outputs.write(compared, FLAGS.output_dir)
+    print(tables.terminal(compared))
+    print(f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it.")
 
 
 class _Progress:

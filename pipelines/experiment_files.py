@@ -16,7 +16,6 @@ def write(
     directory: str,
     phases: Mapping[str, Sequence[Cell]],
     choices: Mapping[tuple[str, str], Choice],
-    seconds: Mapping[Cell, float],
     facts: Mapping[str, Any],
 ) -> None:
     """Writes `cells.tsv`, `selected.tsv` and `experiment.json`.
@@ -25,14 +24,13 @@ def write(
         directory: where they go.
         phases: the cells of each phase; one of an earlier phase is not repeated.
         choices: what was chosen, by names of method and fold.
-        seconds: how long the cells took that ran now.
         facts: the content of `experiment.json`.
     """
     rows: dict[Cell, dict[str, str]] = {}
     for phase, cells in phases.items():
         for cell in cells:
             if cell not in rows:
-                rows[cell] = _row(directory, phase, cell, seconds.get(cell))
+                rows[cell] = _row(directory, phase, cell)
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
     _write_table(os.path.join(directory, "cells.tsv"), columns, list(rows.values()))
     _write_table(
@@ -53,9 +51,7 @@ def write(
     )
 
 
-def _row(
-    directory: str, phase: str, cell: Cell, seconds: float | None
-) -> dict[str, str]:
+def _row(directory: str, phase: str, cell: Cell) -> dict[str, str]:
     row = {
         "method": cell.candidate.method,
         "candidate": cell.candidate.text,
@@ -63,7 +59,7 @@ def _row(
         "seed": str(cell.seed),
         "phase": phase,
         "status": "finished" if cell.is_finished else "failed",
-        "seconds": "" if seconds is None else f"{seconds:.1f}",
+        "seconds": f"{cell.seconds():.1f}",
         "directory": os.path.relpath(cell.directory, directory),
     }
     if cell.is_finished:

@@ -16,6 +16,7 @@ from tfr_ext import data, metrics
 # without the last nothing is left of it.
 RUN_FILES = (
     "metrics.json",
+    "history.tsv",
     "per_query.tsv",
     "run.trec",
     "qrels.trec",
@@ -43,6 +44,24 @@ def write_per_query(
                 f"{v[q]:.9g}" if np.isfinite(v[q]) else "" for v in values.values()
             ]
             file.write("\t".join([query, *cells]) + "\n")
+
+
+def write_history(directory: str, history: Mapping[str, list[float]]) -> None:
+    """Writes `history.tsv`: the loss and the metrics, a row per epoch from 1.
+
+    Args:
+        directory: where the file goes.
+        history: per name its values; that in validation is named `val_` and the name.
+    """
+    names = []
+    for name in history:
+        if not name.startswith("val_"):
+            names += [name, *({f"val_{name}"} & history.keys())]
+    with open(os.path.join(directory, "history.tsv"), "w", encoding="utf-8") as file:
+        file.write("\t".join(["epoch", *names]) + "\n")
+        for epoch, values in enumerate(zip(*(history[n] for n in names)), 1):
+            cells = (f"{value:.9g}" for value in values)
+            file.write("\t".join([str(epoch), *cells]) + "\n")
 
 
 def write_trec(

@@ -292,6 +292,7 @@ def report(
         ),
         "test": metrics.means(values),
     }
+    outputs.write_history(directory, trained.history)
     outputs.write_per_query(directory, splits.test, values)
     outputs.write_trec(directory, splits.test, scores["test"], FLAGS.loss)
     if FLAGS.draw_curves:

@@ -328,10 +328,15 @@ def data_source() -> tuple[str, ...]:
 def identity() -> dict[str, str]:
     """Returns how each flag is written that makes a run what it is.
 
-    Those that say where its data and its files are, or how it is shown, do not.
+    Those that say where its data and its files are, or how it is shown, do not; nor do
+    those that have their defaults, so that a new flag does not make it another run.
     """
     aside = {*_NOT_PART_OF_A_RUN, *_WHERE_DATA_IS}
-    return {name: text for name, text in _own_flags().items() if name not in aside}
+    return {
+        flag.name: flag.serialize()
+        for flag in _flags()
+        if flag.name not in aside and flag.value != flag.default
+    }
 
 
 def given() -> list[str]:

@@ -26,7 +26,7 @@ FLAGS = (
     "--label_sampling=epoch",
     "--feature_transforms=log1p,standard",
 )
-RESULTS = ("metrics.json", "run.trec", "per_query.tsv", "qrels.trec")
+RESULTS = ("metrics.json", "history.tsv", "run.trec", "per_query.tsv", "qrels.trec")
 
 
 def results(directory):

@@ -46,6 +46,7 @@ def test_the_files_of_a_run(run):
         "tensorboard",
         "flags.cfg",
         "metrics.json",
+        "history.tsv",
         "per_query.tsv",
         "run.trec",
         "qrels.trec",
@@ -91,6 +92,20 @@ def test_the_files_agree_with_each_other(run):
         np.testing.assert_allclose(report["test"][ours], mean, atol=1e-7)
 
 
+def test_the_history_has_each_epoch(run):
+    directory, _ = run
+    state = json.loads((directory / "checkpoints" / "state.json").read_text())
+    with open(directory / "history.tsv", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t"))
+    assert rows[0] == ["epoch", "loss", "val_loss", "ndcg_10", "val_ndcg_10"]
+    assert [row[0] for row in rows[1:]] == ["1", "2", "3"]
+    for name, *column in zip(*rows):
+        if name != "epoch":
+            np.testing.assert_allclose(
+                np.float64(column), state["history"][name], rtol=1e-8
+            )
+
+
 def test_the_export_gives_the_scores_of_the_run(run):
     directory, _ = run
     lists = data.synthetic_lists(60, 12, shared_columns=True, seed=1)
@@ -110,7 +125,7 @@ def test_the_export_gives_the_scores_of_the_run(run):
 def test_the_same_seed_gives_the_same_result_and_flags_cfg_reproduces(run, tmp_path):
     directory, _ = run
     train(f"--flagfile={directory}/flags.cfg", f"--model_dir={tmp_path}")
-    for name in ("metrics.json", "run.trec", "per_query.tsv"):
+    for name in ("metrics.json", "run.trec", "per_query.tsv", "history.tsv"):
         assert (tmp_path / name).read_text() == (directory / name).read_text()
     other = tmp_path / "other"
     train(f"--flagfile={directory}/flags.cfg", f"--model_dir={other}", "--seed=2")
