@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipelines import command, comparison, comparison_outputs, runs, tables
+from pipelines import (
+    command,
+    comparison,
+    comparison_options,
+    comparison_outputs,
+    runs,
+    tables,
+)
 from tfr_ext.metrics import significance
 
 FLAGS = flags.FLAGS
@@ -29,7 +36,7 @@ def define_flags() -> None:
     flags.DEFINE_enum(
         "alternative",
         default.alternative,
-        ["two-sided", comparison.ONE_SIDED],
+        ["two-sided", comparison_options.ONE_SIDED],
         "What a test is to show: that a run and the reference differ, or 'one-sided', "
         "that the reference is better.",
     )
