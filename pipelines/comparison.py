@@ -126,7 +126,8 @@ class Comparison:
 
 
 def compare(
-    runs: Mapping[str, Sequence[str]], options: Options = Options()
+    runs: Mapping[str, Sequence[str]],
+    options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Comparison:
     """Compares runs on the queries that all of them have.
 
