@@ -13,7 +13,14 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from pipelines import command, comparison, comparison_outputs, runs, tables
+from pipelines import (
+    command,
+    comparison,
+    comparison_options,
+    comparison_outputs,
+    runs,
+    tables,
+)
 from tfr_ext.metrics import significance
 
 FLAGS = flags.FLAGS
@@ -47,7 +54,7 @@ def define_options() -> None:
     flags.DEFINE_enum(
         "alternative",
         default.alternative,
-        ["two-sided", comparison.ONE_SIDED],
+        ["two-sided", comparison_options.ONE_SIDED],
         "What a test is to show: that a run and the reference differ, or 'one-sided', "
         "that the reference is better.",
     )

@@ -8,7 +8,8 @@ import sys
 import textwrap
 import unicodedata
 
-from pipelines.comparison import BEST, ONE_SIDED, Comparison
+from pipelines.comparison import Comparison
+from pipelines.comparison_options import BEST, ONE_SIDED
 from tfr_ext import metrics
 
 DAGGER, UP, DOWN = "†", "↑", "↓"
