@@ -1,0 +1,155 @@
+"""Figures of the studies: a parameter, two parameters, or methods by metrics."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import re
+from collections.abc import Sequence
+
+import matplotlib.figure
+import numpy as np
+import pictures
+
+from papers import tables
+from papers.results import Result
+
+
+def parameters(method: str) -> dict[str, str]:
+    """Returns what a method's name says, such as 'alpha=0.1, delta=0.2'.
+
+    Examples:
+        >>> parameters('alpha=0.1, delta=0.2')
+        {'alpha': '0.1', 'delta': '0.2'}
+    """
+    return dict(re.findall(r"(\w+)\s*=\s*([^\s,;]+)", method))
+
+
+def line(result: Result, metrics: Sequence[str]) -> matplotlib.figure.Figure:
+    """Draws metrics over the methods, which are values of one parameter."""
+    names = list(result.runs)
+    named = [parameters(name) for name in names]
+    same = {tuple(p) for p in named}
+    single = len(same) == 1 and len(named[0]) == 1
+    figure = matplotlib.figure.Figure(figsize=(6, 3.4), dpi=80, layout="constrained")
+    axes = figure.subplots()
+    at = np.arange(len(names))
+    for metric in metrics:
+        figures = [result.figures(name, metric) for name in names]
+        axes.errorbar(
+            at,
+            [f["mean"] for f in figures],
+            [f.get("se_folds") or 0 for f in figures],
+            marker="o",
+            markersize=4,
+            capsize=3,
+            label=tables.heading(metric),
+        )
+    axes.set_xticks(at, [next(iter(p.values())) for p in named] if single else names)
+    if single:
+        axes.set_xlabel(next(iter(named[0])))
+    else:
+        axes.tick_params(axis="x", labelrotation=30)
+    axes.grid(alpha=0.3)
+    if len(metrics) > 1:
+        axes.legend(fontsize=8, framealpha=0.9)
+    else:
+        axes.set_ylabel(tables.heading(metrics[0]))
+    return figure
+
+
+def grid(result: Result, metrics: Sequence[str]) -> matplotlib.figure.Figure:
+    """Draws metrics as tables of two parameters, which the methods' names have."""
+    values = {name: parameters(name) for name in result.runs}
+    first, *_ = values.values()
+    for name, found in values.items():
+        if len(found) != 2 or list(found) != list(first):
+            raise ValueError(
+                f"A method of {result.name} is named {name!r}. Expected the values of "
+                "two parameters, the same for all, such as 'alpha=1, delta=0.1'."
+            )
+    down, across = (
+        list(dict.fromkeys(found[key] for found in values.values())) for key in first
+    )
+    figure, all_axes = _panels(len(metrics), len(across), len(down))
+    for axes, metric in zip(all_axes, metrics):
+        matrix = np.full([len(down), len(across)], np.nan)
+        for name, found in values.items():
+            row, column = found.values()
+            at = down.index(row), across.index(column)
+            matrix[at] = result.figures(name, metric)["mean"]
+        _heat_map(axes, matrix, matrix, down, across)
+        axes.set(title=tables.heading(metric), ylabel=[*first][0], xlabel=[*first][1])
+    return figure
+
+
+def matrix(result: Result, metrics: Sequence[str]) -> matplotlib.figure.Figure:
+    """Draws methods by metrics, each metric with colours of its own."""
+    names = list(result.runs)
+    means = np.array([[result.figures(n, m)["mean"] for m in metrics] for n in names])
+    spread = np.ptp(means, axis=0)
+    shades = (means - means.min(axis=0)) / np.where(spread > 0, spread, 1)
+    figure, (axes,) = _panels(1, len(metrics), len(names))
+    _heat_map(axes, means, shades, names, [tables.heading(m) for m in metrics])
+    axes.tick_params(axis="x", labelrotation=30)
+    return figure
+
+
+def _panels(count: int, columns: int, rows: int) -> tuple:
+    wide = min(count, 3)
+    tall = math.ceil(count / wide)
+    size = (wide * (1.4 + 0.62 * columns), tall * (1.0 + 0.36 * rows))
+    figure = matplotlib.figure.Figure(figsize=size, dpi=80, layout="constrained")
+    all_axes = list(figure.subplots(tall, wide, squeeze=False).flat)
+    for axes in all_axes[count:]:
+        axes.remove()
+    return figure, all_axes[:count]
+
+
+def _heat_map(
+    axes: matplotlib.axes.Axes,
+    values: np.ndarray,
+    shades: np.ndarray,
+    down: Sequence[str],
+    across: Sequence[str],
+) -> None:
+    image = axes.imshow(shades, aspect="auto", cmap="viridis")
+    axes.set_xticks(range(len(across)), across)
+    axes.set_yticks(range(len(down)), down)
+    middle = (np.nanmin(shades) + np.nanmax(shades)) / 2
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            dark = shades[row, column] <= middle
+            axes.text(
+                column,
+                row,
+                f"{value:.3f}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if dark else "black",
+            )
+    image.set_rasterized(True)
+
+
+KINDS = {"line": line, "grid": grid, "matrix": matrix}
+
+
+def save(
+    kind: str, result: Result, metrics: Sequence[str], directory: pathlib.Path
+) -> pathlib.Path:
+    """Draws a figure and saves it.
+
+    Args:
+        kind: one of KINDS.
+        result: the experiment.
+        metrics: what is drawn.
+        directory: where the file goes.
+
+    Returns:
+        The file.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{result.name}_{kind}_{'_'.join(metrics)[:60]}.png"
+    pictures.save(KINDS[kind](result, metrics), path)
+    return path
