@@ -16,6 +16,7 @@ from tfr_ext.metrics.keras_metrics import (
     ExpectedGradeMetric,
     RankingMetric,
 )
+from tfr_ext.metrics.significance import adjusted, p_value, wins_ties_losses
 from tfr_ext.metrics.sinkhorn import SinkhornErrorMetric
 from tfr_ext.metrics.trec import (
     document_names,
@@ -32,14 +33,17 @@ __all__ = [
     "ExpectedGradeMetric",
     "RankingMetric",
     "SinkhornErrorMetric",
+    "adjusted",
     "document_names",
     "fill_empty",
     "higher_is_better",
     "means",
     "names",
+    "p_value",
     "parse_names",
     "per_query",
     "read_run",
+    "wins_ties_losses",
     "write_qrels",
     "write_run",
 ]

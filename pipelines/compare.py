@@ -1,0 +1,119 @@
+"""Compares runs query by query, and tells which differences are significant.
+
+python -m pipelines.compare NAME=DIRECTORIES NAME=DIRECTORIES ... [--output_dir=DIR]
+
+Each NAME=DIRECTORIES is a run: directories of `pipelines.train` or
+`pipelines.evaluate`, or files per_query.tsv, separated by commas; globs are allowed in
+quotes. Several are the run's folds and seeds. NAME= can be left out for one directory.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+from pipelines import command, comparison, comparison_outputs, runs, tables
+from tfr_ext.metrics import significance
+
+FLAGS = flags.FLAGS
+
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    default = comparison.Options()
+    flags.DEFINE_list(
+        "metrics", [], "Metrics to compare; those that all runs have if left out."
+    )
+    flags.DEFINE_enum(
+        "test", default.test, significance.TESTS, "Paired test over queries."
+    )
+    flags.DEFINE_enum(
+        "alternative",
+        default.alternative,
+        ["two-sided", comparison.ONE_SIDED],
+        "What a test is to show: that a run and the reference differ, or 'one-sided', "
+        "that the reference is better.",
+    )
+    flags.DEFINE_enum(
+        "correction",
+        default.correction,
+        significance.CORRECTIONS,
+        "How p-values are corrected for the several comparisons of one metric.",
+    )
+    flags.DEFINE_float(
+        "level",
+        default.level,
+        "Corrected p-values below it are significant.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_string(
+        "against",
+        default.against,
+        "What runs are compared with: 'best', the run with the best mean of each "
+        "metric, or the name of a run.",
+    )
+    flags.DEFINE_integer(
+        "num_resamples",
+        default.num_resamples,
+        "Draws of --test=randomisation.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer("seed", default.seed, "Seed of these draws.", lower_bound=0)
+    flags.DEFINE_integer(
+        "digits", default.digits, "Digits of the tables.", lower_bound=1
+    )
+    flags.DEFINE_bool(
+        "standard_errors",
+        default.standard_errors,
+        "Whether tables have the standard error over folds.",
+    )
+    flags.DEFINE_string(
+        "plot_metric",
+        default.plot_metric,
+        "Metric of the plots of the page; ndcg_10, or else the first, if left out.",
+    )
+    flags.DEFINE_string("title", default.title, "Title of the page and the tables.")
+    flags.DEFINE_string(
+        "output_dir",
+        None,
+        "Directory that gets comparison.json, table.md, table.tex and comparison.html.",
+    )
+
+
+def compare(arguments: list[str]) -> None:
+    """Compares as the flags say.
+
+    Args:
+        arguments: the runs.
+    """
+    if len(arguments) < 2:
+        raise ValueError(
+            "Expected at least two runs, as in NAME=DIRECTORIES. Received: "
+            f"{' '.join(arguments) or 'none'}."
+        )
+    compared = comparison.compare(
+        runs.parse(arguments),
+        comparison.Options(
+            metrics=FLAGS.metrics,
+            test=FLAGS.test,
+            alternative=FLAGS.alternative,
+            correction=FLAGS.correction,
+            level=FLAGS.level,
+            against=FLAGS.against,
+            num_resamples=FLAGS.num_resamples,
+            seed=FLAGS.seed,
+            digits=FLAGS.digits,
+            standard_errors=FLAGS.standard_errors,
+            plot_metric=FLAGS.plot_metric,
+            title=FLAGS.title,
+        ),
+    )
+    print(tables.terminal(compared))
+    if FLAGS.output_dir is not None:
+        comparison_outputs.write(compared, FLAGS.output_dir)
+        print(f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it.")
+
+
+if __name__ == "__main__":
+    define_flags()
+    command.run(compare, takes_arguments=True)

@@ -1,0 +1,254 @@
+"""Tables of a comparison as in the papers: for the terminal, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+import textwrap
+import unicodedata
+
+from pipelines.comparison import BEST, ONE_SIDED, Comparison
+from tfr_ext import metrics
+
+DAGGER, UP, DOWN = "†", "↑", "↓"
+
+_TESTS = {
+    "t": "paired t-test",
+    "wilcoxon": "Wilcoxon signed-rank test",
+    "randomisation": "randomisation test",
+}
+_CORRECTIONS = {
+    "none": "not corrected for {} comparisons",
+    "bonferroni": "Bonferroni correction over {} comparisons",
+    "holm": "Holm correction over {} comparisons",
+}
+_SHORT = {"precision": "P"}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "∞": r"$\infty$",
+    DAGGER: r"$^{\dagger}$",
+    UP: r"$\uparrow$",
+    DOWN: r"$\downarrow$",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What a table says of one metric of one run.
+
+    Attributes:
+        text: the mean, with its standard error if the options want it.
+        mark: '', a dagger or an arrow.
+        best: whether it is set in bold.
+    """
+
+    text: str
+    mark: str
+    best: bool
+
+
+def title_of(metric: str) -> str:
+    """Returns a metric's name as papers have it.
+
+    Examples:
+        >>> title_of('ndcg_10'), title_of('precision_5'), title_of('map')
+        ('NDCG@10', 'P@5', 'MAP')
+    """
+    name, _, cut_off = metric.partition("_")
+    name = "nERR" if name == "nerr" else _SHORT.get(name, name.upper())
+    return f"{name}@{cut_off}" if cut_off else name
+
+
+def cell(comparison: Comparison, run: str, metric: str) -> Cell:
+    """Returns a cell of the table."""
+    result, options = comparison.results[run][metric], comparison.options
+    text = f"{result.mean:.{options.digits}f}"
+    if options.standard_errors and result.se_folds is not None:
+        text += f" ±{result.se_folds:.{options.digits}f}"
+    mark = {"": "", "better": UP, "worse": DOWN}[result.significant]
+    if mark == DOWN and options.against == BEST:
+        mark = DAGGER
+    return Cell(text, mark, result.best)
+
+
+def convention_text(comparison: Comparison) -> str:
+    """Returns what the metrics mean, in words."""
+    if comparison.convention is None:
+        return "unknown"
+    return "; ".join(
+        f"{key.replace('_', ' ')} {value:g}"
+        if isinstance(value, float)
+        else f"{key.replace('_', ' ')} {value}"
+        for key, value in comparison.convention.items()
+        if value is not None
+    )
+
+
+def caption(comparison: Comparison, bold: str = "bold") -> str:
+    """Returns the sentences that a table needs below it.
+
+    Args:
+        comparison: the comparison.
+        bold: how the best is marked.
+    """
+    options = comparison.options
+    folds = len(comparison.runs[0].folds)
+    seeds = sorted({len(fold) for run in comparison.runs for fold in run.folds})
+    of_fold = "a fold" if folds > 1 else "a run"
+    sentences = [f"{options.title.rstrip('.')}." if options.title else ""]
+    sentences.append(
+        (f"Mean of the means of {folds} folds" if folds > 1 else "Mean over queries")
+        + f" ({comparison.num_queries:,} test queries; "
+        + (
+            f"{seeds[0]} {'seed' if seeds == [1] else 'seeds'}"
+            if len(seeds) == 1
+            else f"{seeds[0]} to {seeds[-1]} seeds"
+        )
+        + f" {of_fold}"
+        + (", averaged by query)." if seeds[-1] > 1 else ").")
+    )
+    if options.standard_errors and folds > 1:
+        sentences.append("± is the standard error over the folds.")
+    costs = [title_of(m) for m in comparison.metrics if not metrics.higher_is_better(m)]
+    if costs:
+        sentences.append(f"{', '.join(costs)}: lower is better.")
+    best = f"The best is in {bold}" if bold == "bold" else f"{bold} is the best"
+    number = len(comparison.runs) - 1
+    test = _TESTS[options.test]
+    if options.test == "randomisation":
+        test += f" with {options.num_resamples:,} draws"
+    if options.alternative == ONE_SIDED:
+        side = "one-sided (the reference is better)"
+    else:
+        side = "two-sided"
+    how = (
+        f"{side} {test} over queries, level {options.level:g}, "
+        + _CORRECTIONS[options.correction].format(number)
+        + " of each metric"
+        if number > 1
+        else f"{side} {test} over queries, level {options.level:g}"
+    )
+    if options.against == BEST:
+        marks = f"{DAGGER} is significantly worse than the best of that metric"
+    else:
+        marks = (
+            f"{UP} and {DOWN} are significantly better and worse than {options.against}"
+        )
+    sentences.append(f"{best}; {marks}: {how}.")
+    sentences.append(f"Convention: {convention_text(comparison)}.")
+    return " ".join(filter(None, sentences))
+
+
+def terminal(comparison: Comparison, bold: bool | None = None) -> str:
+    """Returns the table as plain text.
+
+    Args:
+        comparison: the comparison.
+        bold: whether the best is bold, by an escape sequence; otherwise it has a star.
+            By default, whether standard output is a terminal.
+    """
+    bold = sys.stdout.isatty() if bold is None else bold
+    names = [run.name for run in comparison.runs]
+    columns = [["", *names]]
+    for metric in comparison.metrics:
+        cells = [cell(comparison, name, metric) for name in names]
+        star = "" if bold else "*"
+        column = [
+            title_of(metric),
+            *(one.text + (star if one.best else "") + one.mark for one in cells),
+        ]
+        columns.append(column)
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for row in zip(*columns):
+        padded = [f"{text:<{width}}" for text, width in zip(row, widths)]
+        if bold and row[0]:
+            padded[1:] = [
+                _bold(text) if cell(comparison, row[0], metric).best else text
+                for text, metric in zip(padded[1:], comparison.metrics)
+            ]
+        lines.append("  ".join(padded).rstrip())
+    texts = [caption(comparison, "bold" if bold else "*")]
+    texts += [f"Note: {note}" for note in comparison.notes]
+    return "\n".join([*lines, *(textwrap.fill(text, 88) for text in texts)])
+
+
+def _bold(padded: str) -> str:
+    text = padded.rstrip()
+    return f"\033[1m{text}\033[0m" + " " * (len(padded) - len(text))
+
+
+def markdown(comparison: Comparison) -> str:
+    """Returns the table in Markdown."""
+    lines = [
+        "| run | " + " | ".join(map(title_of, comparison.metrics)) + " |",
+        "|---|" + "---|" * len(comparison.metrics),
+    ]
+    for run in comparison.runs:
+        cells = []
+        for metric in comparison.metrics:
+            one = cell(comparison, run.name, metric)
+            cells.append(
+                f"**{one.text}**{one.mark}" if one.best else one.text + one.mark
+            )
+        name = re.sub(r"([\\|*_`<\[\]])", r"\\\1", run.name)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", caption(comparison), ""])
+
+
+def latex(comparison: Comparison) -> str:
+    """Returns the table in LaTeX, for a document that uses the package booktabs."""
+    lines = [
+        "% Needs \\usepackage{booktabs}",
+        "\\begin{table}",
+        "\\centering",
+        f"\\caption{{{escaped(caption(comparison))}}}",
+        f"\\begin{{tabular}}{{l{'l' * len(comparison.metrics)}}}",
+        "\\toprule",
+        " & ".join(["", *(escaped(title_of(m)) for m in comparison.metrics)]).strip()
+        + " \\\\",
+        "\\midrule",
+    ]
+    for run in comparison.runs:
+        cells = [escaped(run.name)]
+        for metric in comparison.metrics:
+            one = cell(comparison, run.name, metric)
+            text = escaped(one.text)
+            text = f"\\textbf{{{text}}}" if one.best else text
+            cells.append(text + escaped(one.mark))
+        lines.append(" & ".join(cells) + " \\\\")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""])
+
+
+def escaped(text: str) -> str:
+    r"""Returns text as LaTeX sets it.
+
+    Examples:
+        >>> escaped('SmoothI_α & 5%')
+        'SmoothI\\_$\\alpha$ \\& 5\\%'
+    """
+    return "".join(_LATEX.get(c) or _greek(c) or c for c in text)
+
+
+def _greek(character: str) -> str:
+    """Returns the command of a small Greek letter, which pdfLaTeX does not know."""
+    name = unicodedata.name(character, "").split()
+    if name[:3] != ["GREEK", "SMALL", "LETTER"] or len(name) != 4:
+        return ""
+    return f"$\\{name[3].lower().replace('lamda', 'lambda')}$"
