@@ -276,6 +276,21 @@ def test_validation_figures_are_means_over_folds(run):
     assert found["se_folds"] == pytest.approx(np.std([0.1, 0.2], ddof=1) / np.sqrt(2))
 
 
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("alpha=e", {"alpha": "e"}),
+        ("alpha=0.1 delta=0.25", {"alpha": "0.1", "delta": "0.25"}),
+        ("no hidden layer", {"hidden layers": "0"}),
+        ("1 hidden layer", {"hidden layers": "1"}),
+        ("10 hidden layers", {"hidden layers": "10"}),
+        ("SmoothI-NDCG@1", {}),
+    ],
+)
+def test_parameters_are_read_off_names(name, expected):
+    assert figures.parameters(name) == expected
+
+
 def test_figures_are_drawn_and_linked(write, tmp_path):
     means = {
         f"alpha={a}, delta={d}": (a / 10, d) for a in (1, 2, 3) for d in (0.1, 0.2)
@@ -410,7 +425,7 @@ def test_the_command_lists_and_writes(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "metric, name",
-    [("ndcg_10", "NDCG@10"), ("precision_5", "P@5"), ("nerr", "normalised ERR"),
+    [("ndcg_10", "NDCG@10"), ("precision_5", "P@5"), ("nerr", "nERR"),
      ("valid_map", "validation MAP"), ("opa", "OPA")],
 )  # fmt: skip
 def test_metrics_are_named_as_in_papers(metric, name):

@@ -16,12 +16,14 @@ from papers.results import Result
 
 
 def parameters(method: str) -> dict[str, str]:
-    """Returns what a method's name says, such as 'alpha=0.1, delta=0.2'.
+    """Returns what a method's name says.
 
-    Examples:
-        >>> parameters('alpha=0.1, delta=0.2')
-        {'alpha': '0.1', 'delta': '0.2'}
+    Args:
+        method: such as 'alpha=0.1 delta=0.2', '3 hidden layers' or 'no hidden layer'.
     """
+    counted = re.fullmatch(r"(no|[0-9]+) ([a-z ]+?)s?", method)
+    if counted:
+        return {f"{counted[2]}s": "0" if counted[1] == "no" else counted[1]}
     return dict(re.findall(r"(\w+)\s*=\s*([^\s,;]+)", method))
 
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 import scipy.stats
 
+import pipelines.tables
 from papers import published
 from papers.published import Table
 from papers.results import Result
 from tfr_ext import metrics as conventions
 
-NAMES = {"precision": "P", "ndcg": "NDCG", "nerr": "normalised ERR"}
 TESTS = {
     "t": "paired t-test",
     "wilcoxon": "Wilcoxon signed-rank test",
@@ -28,8 +28,7 @@ def heading(metric: str) -> str:
     Args:
         metric: such as 'ndcg_10', which gives 'NDCG@10'.
     """
-    kind, _, cutoff = metric.removeprefix("valid_").partition("_")
-    text = NAMES.get(kind, kind.upper()) + (f"@{cutoff}" if cutoff else "")
+    text = pipelines.tables.title_of(metric.removeprefix("valid_"))
     return f"validation {text}" if metric.startswith("valid_") else text
 
 
@@ -152,7 +151,8 @@ def _ours(
     result: Result, method: str, metrics: Sequence[str], digits: int
 ) -> list[str]:
     against = result.comparison["test"].get("against", "best")
-    marks = {"worse": "†", "better": "‡"} if against == "best" else _ARROWS
+    arrows = {"worse": pipelines.tables.DOWN, "better": pipelines.tables.UP}
+    marks = {"worse": pipelines.tables.DAGGER} if against == "best" else arrows
     cells = []
     for metric in metrics:
         figure = result.runs[method][metric]
@@ -163,9 +163,6 @@ def _ours(
             text += f" ±{figure['se_folds']:.{digits}f}"
         cells.append(text + marks.get(figure.get("significant", ""), ""))
     return cells
-
-
-_ARROWS = {"worse": "↓", "better": "↑"}
 
 
 def _published(table: Table, method: str, metrics: Sequence[str]) -> list[str]:
