@@ -77,10 +77,10 @@ fuzz: $(VENV)/.installed-test
 reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
 	exit 1; }
-	names=$$($(RUN) benchmarks/reproduction.py --list $(PAPER:%=--page %)) || exit 1; \
-	for name in $$names; do \
-	$(RUN) -m pipelines.experiment --flagfile=configs/experiments/$$name.cfg \
-	--manual_dir='$(DATA)' --output_dir=models/experiments/$$name || exit 1; done
+	lines=$$($(RUN) benchmarks/reproduction.py --list $(PAPER:%=--page %)) || exit 1; \
+	echo "$$lines" | while read -r name flags; do \
+	$(RUN) -m pipelines.experiment $$flags --manual_dir='$(DATA)' \
+	--output_dir=models/experiments/$$name </dev/null || exit 1; done
 	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page %)
 	$(if $(PAPER),,$(RUN) benchmarks/epoch_times.py --data '$(DATA)')
 

@@ -6,8 +6,8 @@
 Writes docs/reproduction/PAGE.md, all pages by default, and the figures of the pages,
 from what `pipelines.experiment` left in DIR/NAME for each experiment NAME. What has not
 been run is said on the page, with its command. The text of a page is in
-benchmarks/papers/PAGE.md.in. --list prints the names of the experiments of the pages in
-place of writing them, but for those whose data need not be at hand.
+benchmarks/papers/PAGE.md.in. --list writes nothing, but prints the experiments of the
+pages whose data are at hand: on each line a name, and the flags that make it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
         "--docs", type=pathlib.Path, default=DOCS, help="directory of the documentation"
     )
     parser.add_argument(
-        "--list", action="store_true", help="print the names of the experiments"
+        "--list", action="store_true", help="print the experiments and their flags"
     )
     arguments = parser.parse_args()
     try:
@@ -49,13 +49,13 @@ def main() -> None:
         }
         if arguments.list:
             for page in wanted:
-                for name in pages.experiments(page):
-                    print(name)
+                for job in pages.jobs(page):
+                    print(job.name, job.flags)
             return
         out = arguments.docs / "reproduction"
         out.mkdir(parents=True, exist_ok=True)
-        pictures = arguments.docs / "figures" / "reproduction"
-        writer = pages.Writer(arguments.experiments, pictures, out)
+        figures = arguments.docs / "figures" / "reproduction"
+        writer = pages.Writer(arguments.experiments, figures, out)
         texts = {page: writer.page(path) for page, path in wanted.items()}
     except ValueError as error:
         sys.exit(str(error))

@@ -168,6 +168,8 @@ def test_published_marks_and_best_figures_are_shown(write):
     of_pirank = rows_of(write("{{ published_table pirank web30k }}"))
     arp = of_pirank[0].index("ARP")
     assert [row[0] for row in of_pirank if "**" in row[arp]] == ["NeuralSort"]
+    # Tests of lists of different lengths have no best among them.
+    assert "**" not in write("{{ published_table pirank list_size }}")
 
 
 def test_the_order_is_that_of_scipy(write, run):
@@ -183,8 +185,9 @@ def test_a_cost_is_best_when_low(write, tmp_path):
     means = {"RankNet": (40.0, 0.5), "PiRank": (30.0, 0.4)}
     path = tmp_path / "experiments" / "trial"
     write_experiment(path, means, metric_names=["arp", "opa"])
-    assert "- ours: PiRank, RankNet\n" in write("{{ order trial pirank web30k arp }}")
-    assert "- ours: RankNet, PiRank\n" in write("{{ order trial pirank web30k opa }}")
+    text = "{{{{ order trial pirank web30k {} }}}}"
+    assert "- ours: PiRank, RankNet\n" in write(text.format("arp"))
+    assert "- ours: RankNet, PiRank\n" in write(text.format("opa"))
 
 
 def test_choices_name_the_flags_that_differ(write, run):
@@ -203,8 +206,8 @@ def test_values_of_the_text(write, run):
 def test_the_protocol_is_told(write, run):
     text = write("{{ run trial }}\n{{ convention trial }}")
     assert "--flagfile=configs/experiments/trial.cfg" in text
-    assert "Folds 1, 2; seeds 1, 2; 6 candidates" in text
-    assert "18 cells, 1 failed; 18 min of computing; 10 min with 2 processes" in text
+    assert "Folds 1, 2; seeds 1, 2. 6 candidates; " in text
+    assert "18 cells, 1 failed; 18 min of computing, 10 min by the clock with 2" in text
     assert "tensorflow 2.15.1" in text
     assert "count as: zero; NDCG gain: linear" in text
 
@@ -243,6 +246,7 @@ def test_what_was_not_run_is_said(write):
         ("{{ order trial smoothi mq2008 ndcg_1 }}", "metric that trial shares"),
         ("{{ order trial wassrank mq2008 ndcg_10 }}", "fewer than two methods"),
         ("{{ rules trial SmoothI map }}", "has not the files of a run"),
+        ("{{ run trial size }}", "such as 'list_size=10,20'"),
         ("{{ run trial", "does not end on its line"),
         ("{{ run 'trial }}", "No closing quotation"),
     ],
@@ -298,12 +302,37 @@ def test_figures_are_drawn_and_linked(write, tmp_path):
     write_experiment(tmp_path / "experiments" / "trial", means)
     for kind in figures.KINDS:
         text = write(f"{{{{ figure {kind} trial ndcg_10,map 'A caption' }}}}")
-        assert text == f"![A caption](../figures/trial_{kind}_ndcg_10_map.png)\n"
-        assert (tmp_path / f"docs/figures/trial_{kind}_ndcg_10_map.png").stat().st_size
+        assert text == f"![A caption](../figures/trial_{kind}.png)\n"
+        assert (tmp_path / f"docs/figures/trial_{kind}.png").stat().st_size
     grid = figures.grid(results.load(tmp_path / "experiments", "trial"), ["ndcg_10"])
     shown = [text.get_text() for text in grid.axes[0].texts]
     assert shown == ["0.100", "0.100", "0.200", "0.200", "0.300", "0.300"]
     assert [t.get_text() for t in grid.axes[0].get_yticklabels()] == ["1", "2", "3"]
+
+
+def test_a_line_goes_through_the_values_alone(tmp_path):
+    means = {"t=1": (0.1,), "t=5": (0.3,), "annealed": (0.2,)}
+    write_experiment(tmp_path / "trial", means, metric_names=["map"])
+    figure = figures.line(results.load(tmp_path, "trial"), ["map"])
+    axes = figure.axes[0]
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "5", "annealed"]
+    assert axes.get_xlabel() == "t"
+    assert axes.lines[-1].get_ydata().tolist() == [0.1, 0.3]
+
+
+def test_a_series_is_an_experiment_for_each_value(write, tmp_path):
+    text = "{{ run trial size=5,9 }}\n\n{{ series trial size=5,9 map Caption }}"
+    for value, mean in ((5, 0.25), (9, 0.75)):
+        path = tmp_path / f"experiments/trial_{value}"
+        write_experiment(path, {"a": (mean,), "b": (0.5,)}, metric_names=["map"])
+        shown = write(text)
+        assert ("series.png" in shown) == (value == 9)
+        assert ("`--size=9`: Not run." in shown) == (value == 5)
+    assert "`--size=5`: Folds 1, 2;" in shown
+    assert "trial.cfg --size=9 \\\n    --output_dir=models/experiments/trial_9" in shown
+    found = {v: results.load(tmp_path / "experiments", f"trial_{v}") for v in (5, 9)}
+    axes = figures.series(found, "size", ["map"]).axes[0]
+    assert [t.get_text() for t in axes.texts] == ["0.250", "0.750", "0.500", "0.500"]
 
 
 def test_rules_are_those_of_a_plain_loop(write, run, tmp_path):
@@ -414,7 +443,10 @@ def test_the_command_lists_and_writes(monkeypatch, capsys, tmp_path):
         return capsys.readouterr().out.splitlines()
 
     listed = run("--list", "--page", "smoothi")
-    assert listed[0] == "smoothi_mq2008" and "smoothi_web30k" not in listed
+    flagfile = "--flagfile=configs/experiments/smoothi_mq2008.cfg"
+    assert listed[0] == f"smoothi_mq2008 {flagfile}"
+    assert not any("web30k" in line for line in listed)
+    assert any("--eval_list_size=40" in line for line in run("--list"))
     docs = tmp_path / "docs"
     where = ("--experiments", tmp_path / "experiments", "--docs", docs)
     assert run(*where, "--page", "smoothi") == [str(docs / "reproduction/smoothi.md")]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import math
-import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.figure
 import numpy as np
-import pictures
 
 from papers import tables
 from papers.results import Result
@@ -28,29 +27,36 @@ def parameters(method: str) -> dict[str, str]:
 
 
 def line(result: Result, metrics: Sequence[str]) -> matplotlib.figure.Figure:
-    """Draws metrics over the methods, which are values of one parameter."""
+    """Draws metrics over the methods, which are values of one parameter.
+
+    A method that is no such value stands beside the line, under its name.
+    """
     names = list(result.runs)
-    named = [parameters(name) for name in names]
-    same = {tuple(p) for p in named}
-    single = len(same) == 1 and len(named[0]) == 1
+    found = [parameters(name) for name in names]
+    keys = collections.Counter(key for p in found if len(p) == 1 for key in p)
+    key = keys.most_common(1)[0][0] if keys else ""
+    labels = [p[key] if [*p] == [key] else n for n, p in zip(names, found)]
+    on_line = [i for i, p in enumerate(found) if [*p] == [key]]
     figure = matplotlib.figure.Figure(figsize=(6, 3.4), dpi=80, layout="constrained")
     axes = figure.subplots()
-    at = np.arange(len(names))
     for metric in metrics:
         figures = [result.figures(name, metric) for name in names]
-        axes.errorbar(
-            at,
-            [f["mean"] for f in figures],
+        means = [f["mean"] for f in figures]
+        bars = axes.errorbar(
+            range(len(names)),
+            means,
             [f.get("se_folds") or 0 for f in figures],
             marker="o",
             markersize=4,
             capsize=3,
+            linestyle="",
             label=tables.heading(metric),
         )
-    axes.set_xticks(at, [next(iter(p.values())) for p in named] if single else names)
-    if single:
-        axes.set_xlabel(next(iter(named[0])))
-    else:
+        axes.plot(on_line, [means[i] for i in on_line], color=bars[0].get_color())
+    axes.set_xticks(range(len(names)), labels)
+    if key:
+        axes.set_xlabel(key)
+    if max(map(len, labels)) > 12:
         axes.tick_params(axis="x", labelrotation=30)
     axes.grid(alpha=0.3)
     if len(metrics) > 1:
@@ -134,24 +140,25 @@ def _heat_map(
     image.set_rasterized(True)
 
 
-KINDS = {"line": line, "grid": grid, "matrix": matrix}
-
-
-def save(
-    kind: str, result: Result, metrics: Sequence[str], directory: pathlib.Path
-) -> pathlib.Path:
-    """Draws a figure and saves it.
+def series(
+    results: Mapping[str, Result], flag: str, metrics: Sequence[str]
+) -> matplotlib.figure.Figure:
+    """Draws metrics as tables of methods by the values of a flag.
 
     Args:
-        kind: one of KINDS.
-        result: the experiment.
+        results: an experiment for each value.
+        flag: name of the flag.
         metrics: what is drawn.
-        directory: where the file goes.
-
-    Returns:
-        The file.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{result.name}_{kind}_{'_'.join(metrics)[:60]}.png"
-    pictures.save(KINDS[kind](result, metrics), path)
-    return path
+    names = list(next(iter(results.values())).runs)
+    figure, all_axes = _panels(len(metrics), len(results), len(names))
+    for axes, metric in zip(all_axes, metrics):
+        means = np.array(
+            [[r.figures(n, metric)["mean"] for r in results.values()] for n in names]
+        )
+        _heat_map(axes, means, means, names, list(results))
+        axes.set(title=tables.heading(metric), xlabel=flag)
+    return figure
+
+
+KINDS = {"line": line, "grid": grid, "matrix": matrix}

@@ -4,8 +4,9 @@ A placeholder is `{{ NAME ARGUMENT ... }}` on one line; an argument with spaces 
 quoted, as in a shell. EXPERIMENT is the name of a file in configs/experiments, PAPER
 and TABLE name a table of `published.json`.
 
-    run EXPERIMENT              how it was run, or the command if it was not
+    run EXPERIMENT [SERIES]     how it was run, or the command if it was not
     ready EXPERIMENT DATA       the same, for data that need not be at hand
+    series EXPERIMENT SERIES METRIC,METRIC... CAPTION   a figure of all of a series
     convention EXPERIMENT       what the metrics mean
     table EXPERIMENT [PAPER TABLE]          our figures beside the published ones
     published_table PAPER TABLE             theirs alone
@@ -20,8 +21,10 @@ and TABLE name a table of `published.json`.
     summary                     all experiments of all pages
     command PAGE                what wrote the page
 
-Without the experiment's result, `table` has the published figures alone, `value` and
-`difference` say 'not run', and what else needs it is left out.
+A SERIES, such as 'eval_list_size=10,20', is a flag and values: the experiment is run
+once for each, and leaves EXPERIMENT_VALUE. Without the experiment's result, `table` has
+the published figures alone, `value` and `difference` say 'not run', and what else needs
+it is left out.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ import pathlib
 import re
 import shlex
 from collections.abc import Callable, Iterator
+
+import matplotlib.figure
+import pictures
 
 from papers import conventions, figures, protocol, published, results, tables
 
@@ -64,19 +70,20 @@ def placeholders(path: pathlib.Path) -> Iterator[tuple[int, str, list[str]]]:
             yield number, name, arguments
 
 
-def experiments(page: str, all_of_them: bool = False) -> list[str]:
-    """Returns the names of a page's experiments, in its order.
+def jobs(page: str, all_of_them: bool = False) -> list[protocol.Job]:
+    """Returns the experiments of a page, in its order.
 
     Args:
         page: name of the page.
         all_of_them: whether those are among them whose data need not be at hand.
     """
-    wanted = ("run", "ready") if all_of_them else ("run",)
-    return [
-        arguments[0]
-        for _, name, arguments in placeholders(template(page))
-        if name in wanted and arguments
-    ]
+    found: list[protocol.Job] = []
+    for _, name, arguments in placeholders(template(page)):
+        if name == "run":
+            found += protocol.jobs(*arguments).values()
+        elif name == "ready" and all_of_them:
+            found += protocol.jobs(arguments[0]).values()
+    return found
 
 
 class Writer:
@@ -85,18 +92,18 @@ class Writer:
     def __init__(
         self,
         directory: pathlib.Path,
-        pictures: pathlib.Path,
+        picture_directory: pathlib.Path,
         page_directory: pathlib.Path,
     ) -> None:
         """Takes where things are.
 
         Args:
             directory: where the directories of the experiments are.
-            pictures: directory of the figures.
+            picture_directory: directory of the figures.
             page_directory: directory of the pages, from which figures are linked.
         """
         self._directory = directory
-        self._pictures = pictures
+        self._pictures = picture_directory
         self._pages = page_directory
         self._results: dict[str, results.Result | None] = {}
 
@@ -143,12 +150,19 @@ class Writer:
             self._results[name] = results.load(self._directory, name)
         return self._results[name]
 
-    def place_run(self, name: str) -> str:
+    def place_run(self, name: str, series: str = "") -> str:
         """How an experiment was run."""
-        result = self._result(name)
-        text = f"Experiment file: `configs/experiments/{name}.cfg`.\n\n```sh\n"
-        text += protocol.command(name) + "\n```\n\n"
-        return text + ("Not run." if result is None else protocol.told(result))
+        jobs = protocol.jobs(name, series)
+        commands = "\n".join(job.command for job in jobs.values())
+        lines = [
+            f"Experiment file: `configs/experiments/{name}.cfg`.",
+            f"```sh\n{commands}\n```",
+        ]
+        for job in jobs.values():
+            result = self._result(job.name)
+            text = "Not run." if result is None else protocol.told(result)
+            lines.append(f"`{job.setting}`: {text}" if job.setting else text)
+        return "\n\n".join(lines)
 
     def place_ready(self, name: str, data: str) -> str:
         """The same, of data that need not be at hand."""
@@ -195,7 +209,25 @@ class Writer:
         result = self._result(name)
         if result is None:
             return ""
-        path = figures.save(kind, result, metrics.split(","), self._pictures)
+        names = metrics.split(",")
+        path = self._pictures / f"{name}_{kind}.png"
+        return self._picture(figures.KINDS[kind](result, names), path, caption)
+
+    def place_series(self, name: str, series: str, metrics: str, caption: str) -> str:
+        """A figure of the experiments of a series."""
+        jobs = protocol.jobs(name, series)
+        found = {value: self._result(job.name) for value, job in jobs.items()}
+        there = {value: result for value, result in found.items() if result}
+        if len(there) < len(found):
+            return ""
+        figure = figures.series(there, series.partition("=")[0], metrics.split(","))
+        return self._picture(figure, self._pictures / f"{name}_series.png", caption)
+
+    def _picture(
+        self, figure: matplotlib.figure.Figure, path: pathlib.Path, caption: str
+    ) -> str:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pictures.save(figure, path)
         link = pathlib.PurePath(os.path.relpath(path, self._pages)).as_posix()
         return f"![{caption}]({link})"
 
@@ -250,13 +282,13 @@ class Writer:
         """All experiments of all pages."""
         rows = []
         for page in names():
-            for name in experiments(page, all_of_them=True):
-                result = self._result(name)
+            for job in jobs(page, all_of_them=True):
+                result = self._result(job.name)
                 state = [NOT_RUN, "", ""]
                 if result is not None:
                     of_it = result.experiment
                     hours = of_it.get("cell_seconds", 0.0) / 3600
                     state = ["run", str(of_it["cells"]), f"{hours:.1f}"]
-                rows.append([f"[{page}]({page}.md)", f"`{name}`", *state])
+                rows.append([f"[{page}]({page}.md)", f"`{job.name}`", *state])
         header = ["page", "experiment", "state", "cells", "hours of computing"]
         return tables.markdown(header, rows)

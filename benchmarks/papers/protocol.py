@@ -2,34 +2,84 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from papers import tables
 from papers.results import Result
 
 
-def command(name: str) -> str:
-    """Returns the command that runs an experiment."""
-    return (
-        f"python -m pipelines.experiment --flagfile=configs/experiments/{name}.cfg \\\n"
-        f"    --output_dir=models/experiments/{name}"
-    )
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """An experiment with its flags.
+
+    Attributes:
+        name: name of its directory.
+        file: name of its file in configs/experiments.
+        setting: a further flag, such as '--eval_list_size=10', or ''.
+    """
+
+    name: str
+    file: str
+    setting: str = ""
+
+    @property
+    def flags(self) -> str:
+        """All flags but for where things are."""
+        flagfile = f"--flagfile=configs/experiments/{self.file}.cfg"
+        return f"{flagfile} {self.setting}".strip()
+
+    @property
+    def command(self) -> str:
+        """The command that runs it."""
+        return (
+            f"python -m pipelines.experiment {self.flags} \\\n"
+            f"    --output_dir=models/experiments/{self.name}"
+        )
+
+
+def jobs(file: str, series: str = "") -> dict[str, Job]:
+    """Returns the jobs of an experiment file by the value of the flag that varies.
+
+    Args:
+        file: name of a file in configs/experiments.
+        series: a flag and values, such as 'eval_list_size=10,20': then there is a job
+            for each value. Without it, there is one.
+
+    Raises:
+        ValueError: if the series has another form.
+    """
+    if not series:
+        return {"": Job(file, file)}
+    flag, separator, values = series.partition("=")
+    if not (flag and separator and all(values.split(","))):
+        raise ValueError(
+            f"Expected a series such as 'list_size=10,20', not {series!r}."
+        )
+    return {
+        value: Job(f"{file}_{value}", file, f"--{flag}={value}")
+        for value in values.split(",")
+    }
 
 
 def told(result: Result) -> str:
     """Returns how an experiment was run, in words."""
     facts = result.experiment
-    folds, seeds = (_listed(facts[key]) for key in ("folds", "seeds"))
+    folds, seeds = (", ".join(map(str, facts[key])) for key in ("folds", "seeds"))
     sentences = [f"Folds {folds}; seeds {seeds}"]
-    if facts.get("candidates"):
-        sentences[0] += (
-            f"; {facts['candidates']} candidates, of which the best validation "
-            f"{tables.heading(facts['select_by'])} chose for each method and fold"
-            f" (seeds of the choice: {facts.get('selection_seeds', 1)})"
+    if facts.get("candidates", 0) > len(result.runs):
+        sentences.append(
+            f"{facts['candidates']} candidates; for each method and fold the one of the "
+            f"best validation {tables.heading(facts['select_by'])} was chosen (seeds "
+            f"compared: {facts.get('selection_seeds', 1)})"
         )
     cells = f"{facts['cells']} cells, {facts.get('failed', 0)} failed"
     if "cell_seconds" in facts:
         cells += f"; {_minutes(facts['cell_seconds'])} of computing"
     if "seconds" in facts:
-        cells += f"; {_minutes(facts['seconds'])} with {facts.get('jobs', 1)} processes"
+        processes = facts.get("jobs", 1)
+        cells += (
+            f", {_minutes(facts['seconds'])} by the clock with {processes} processes"
+        )
         if facts.get("cached"):
             cells += (
                 f" for the last start, which found {facts['cached']} cells finished"
@@ -39,10 +89,6 @@ def told(result: Result) -> str:
         versions = (f"{name} {number}" for name, number in facts["versions"].items())
         sentences.append(", ".join(versions))
     return ". ".join(sentences) + "."
-
-
-def _listed(values: list) -> str:
-    return ", ".join(map(str, values))
 
 
 def _minutes(seconds: float) -> str:

@@ -28,6 +28,7 @@ class Table:
         marks: for each method that has them, the marks of significance.
         meaning: what each mark says.
         note: what else is to be known of the figures.
+        ranked: whether the methods are rivals, of which one is the best.
     """
 
     paper: str
@@ -40,6 +41,7 @@ class Table:
     marks: dict[str, list[str]]
     meaning: dict[str, str]
     note: str
+    ranked: bool
 
     @property
     def digits(self) -> int:
@@ -95,6 +97,7 @@ def table(paper: str, name: str) -> Table:
         column("marks"),
         content.get("marks", {}),
         content.get("note", ""),
+        content.get("ranked", True),
     )
 
 

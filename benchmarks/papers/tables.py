@@ -173,7 +173,7 @@ def _published(table: Table, method: str, metrics: Sequence[str]) -> list[str]:
         others = [row[column] for row in table.values.values()]
         best = max(others) if conventions.higher_is_better(metric) else min(others)
         text = f"{value:.{table.digits}f}"
-        if value == best:
+        if table.ranked and value == best:
             text = f"**{text}**"
         if method in table.errors:
             text += f" ±{table.errors[method][column]:.{table.digits}f}"
