@@ -78,10 +78,12 @@ reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
 	exit 1; }
 	lines=$$($(RUN) benchmarks/reproduction.py --list $(PAPER:%=--page %)) || exit 1; \
-	echo "$$lines" | while read -r name flags; do \
+	echo "$$lines" | { while read -r name flags; do \
 	$(RUN) -m pipelines.experiment $$flags --manual_dir='$(DATA)' \
-	--output_dir=models/experiments/$$name </dev/null || exit 1; done
-	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page %)
+	--output_dir=models/experiments/$$name </dev/null || failed="$$failed $$name"; \
+	done; \
+	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page %) && test -z "$$failed" \
+	|| { echo "Failed, or with failed cells:$$failed"; exit 1; }; }
 	$(if $(PAPER),,$(RUN) benchmarks/epoch_times.py --data '$(DATA)')
 
 wheel: $(VENV)/.installed

@@ -16,6 +16,7 @@ from papers import (  # noqa: E402
     conventions,
     figures,
     pages,
+    protocol,
     published,
     results,
     tables,
@@ -97,10 +98,11 @@ def write_experiment(path, means=MEANS, against="best", metric_names=METRICS, fo
             flags = "--loss=a_loss --loss_param=alpha={} --learning_rate=0.01"
             selected.append(f"{name}\t{fold}\t{flags.format(alpha)}\t0.5")
             for value in (1, 10):
-                phase = "final" if value == alpha else "select"
+                # What was not chosen has other figures.
+                valid = fold / 10 if value == alpha else 0.9
                 cells.append(
-                    f"{name}\t{flags.format(value)}\t{fold}\t1\t{phase}\tfinished\t9\t"
-                    f"cells/{name}_{fold}_{value}\t0.{fold}"
+                    f"{name}\t{flags.format(value)}\t{fold}\t1\tselect\tfinished\t9\t"
+                    f"cells/{name}_{fold}_{value}\t{valid}"
                 )
     (path / "selected.tsv").write_text("\n".join(selected) + "\n")
     (path / "cells.tsv").write_text("\n".join(cells) + "\n")
@@ -209,6 +211,10 @@ def test_the_protocol_is_told(write, run):
     assert "Folds 1, 2; seeds 1, 2. 6 candidates; " in text
     assert "18 cells, 1 failed; 18 min of computing, 10 min by the clock with 2" in text
     assert "tensorflow 2.15.1" in text
+    run.experiment["cached"] = 7
+    assert "2 processes for the last 11." in protocol.told(run)
+    run.experiment["cached"] = 18
+    assert "18 cells, 1 failed. tensorflow" in protocol.told(run)
     assert "count as: zero; NDCG gain: linear" in text
 
 

@@ -51,15 +51,7 @@ def rules(
         ValueError: if there is no such run, or its files cannot be read.
     """
     name = published.known(method, result.runs, f"method of {result.name}")
-    cells = [
-        cell
-        for cell in result.cells
-        if cell["method"] == name
-        and cell["phase"] == "final"
-        and cell["status"] == "finished"
-    ]
-    if not cells:
-        raise ValueError(f"No finished cell of {name!r} in {result.name}/cells.tsv.")
+    cells = result.chosen(name)
     runs = [_read(root, cell["directory"]) for cell in cells]
     folds = [cell["fold"] for cell in cells]
     highest = (result.comparison.get("convention") or {}).get("max_label")

@@ -287,8 +287,10 @@ class Writer:
                 state = [NOT_RUN, "", ""]
                 if result is not None:
                     of_it = result.experiment
-                    hours = of_it.get("cell_seconds", 0.0) / 3600
-                    state = ["run", str(of_it["cells"]), f"{hours:.1f}"]
+                    hours = f"{of_it.get('cell_seconds', 0.0) / 3600:.1f}"
+                    # Times are of the last start, which repeats no finished cell.
+                    known = hours if not of_it.get("cached") else ""
+                    state = ["run", str(of_it["cells"]), known]
                 rows.append([f"[{page}]({page}.md)", f"`{job.name}`", *state])
         header = ["page", "experiment", "state", "cells", "hours of computing"]
         return tables.markdown(header, rows)

@@ -68,23 +68,19 @@ def told(result: Result) -> str:
     sentences = [f"Folds {folds}; seeds {seeds}"]
     if facts.get("candidates", 0) > len(result.runs):
         sentences.append(
-            f"{facts['candidates']} candidates; for each method and fold the one of the "
-            f"best validation {tables.heading(facts['select_by'])} was chosen (seeds "
-            f"compared: {facts.get('selection_seeds', 1)})"
+            f"{facts['candidates']} candidates; for each method and fold the one of "
+            f"the best validation {tables.heading(facts['select_by'])} was chosen "
+            f"(seeds compared: {facts.get('selection_seeds', 1)})"
         )
-    cells = f"{facts['cells']} cells, {facts.get('failed', 0)} failed"
-    if "cell_seconds" in facts:
-        cells += f"; {_minutes(facts['cell_seconds'])} of computing"
-    if "seconds" in facts:
-        processes = facts.get("jobs", 1)
-        cells += (
-            f", {_minutes(facts['seconds'])} by the clock with {processes} processes"
+    sentences.append(f"{facts['cells']} cells, {facts.get('failed', 0)} failed")
+    found = facts.get("cached", 0)
+    if "seconds" in facts and found < facts["cells"]:
+        # The times are of the last start, which does not repeat finished cells.
+        sentences[-1] += (
+            f"; {_minutes(facts.get('cell_seconds', 0.0))} of computing, "
+            f"{_minutes(facts['seconds'])} by the clock with {facts.get('jobs', 1)} "
+            f"processes" + (f" for the last {facts['cells'] - found}" if found else "")
         )
-        if facts.get("cached"):
-            cells += (
-                f" for the last start, which found {facts['cached']} cells finished"
-            )
-    sentences.append(cells)
     if facts.get("versions"):
         versions = (f"{name} {number}" for name, number in facts["versions"].items())
         sentences.append(", ".join(versions))

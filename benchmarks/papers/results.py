@@ -57,15 +57,43 @@ class Result:
         name = published.known(metric, self.metrics, f"metric of {self.name}")
         return self.runs[run][name]
 
+    def chosen(self, method: str) -> list[dict[str, str]]:
+        """Returns the finished cells of the candidate that each fold chose.
+
+        Args:
+            method: name of a run, as it is written.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        candidates = {
+            row["fold"]: row["candidate"]
+            for row in self.selected
+            if row["method"] == method
+        }
+        cells = [
+            cell
+            for cell in self.cells
+            if cell["method"] == method
+            and cell["status"] == "finished"
+            and cell["candidate"] == candidates.get(cell["fold"])
+        ]
+        if not cells:
+            raise ValueError(
+                f"No finished cell of {method!r} in {self.name}/cells.tsv is of a "
+                "candidate in selected.tsv."
+            )
+        return cells
+
     def _validation(self, method: str, metric: str) -> dict[str, Any]:
         folds = collections.defaultdict(list)
-        for cell in self.cells:
-            if cell["method"] == method and cell["status"] == "finished":
-                if metric not in cell:
-                    raise ValueError(f"No column {metric!r} in {self.name}/cells.tsv.")
+        for cell in self.chosen(method):
+            if metric not in cell:
+                raise ValueError(f"No column {metric!r} in {self.name}/cells.tsv.")
+            if cell[metric]:
                 folds[cell["fold"]].append(float(cell[metric]))
         if not folds:
-            raise ValueError(f"No finished cell of {method!r} in {self.name}/cells.tsv")
+            raise ValueError(f"{self.name}/cells.tsv has no {metric} of {method!r}.")
         means = [statistics.mean(values) for values in folds.values()]
         spread = statistics.stdev(means) / len(means) ** 0.5 if len(means) > 1 else None
         return {"mean": statistics.mean(means), "se_folds": spread}
