@@ -78,7 +78,7 @@ reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
 	exit 1; }
 	lines=$$($(RUN) benchmarks/reproduction.py --list $(PAPER:%=--page %)) || exit 1; \
-	echo "$$lines" | { while read -r name flags; do \
+	echo "$$lines" | { failed=; while read -r name flags; do \
 	$(RUN) -m pipelines.experiment $$flags --manual_dir='$(DATA)' \
 	--output_dir=models/experiments/$$name </dev/null || failed="$$failed $$name"; \
 	done; \
