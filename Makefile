@@ -36,7 +36,8 @@ help:
 	@echo 'make wheel   build the wheel, install it in an empty environment, use it'
 	@echo 'make bench   speed against named peers'
 	@echo 'make fuzz    the readers on 20,000 damaged files of each format'
-	@echo 'make reproduce DATA=DIR    quality on MQ2008 and OHSUMED, as docs/results.md'
+	@echo 'make reproduce DATA=DIR    the tables of the papers, as docs/reproduction'
+	@echo '             (PAPER=smoothi, wassrank, pirank or kl for one of them)'
 	@echo 'STACK=A|B and PYTHON=... choose TensorFlow 2.15 or 2.21, and the interpreter.'
 
 demo: $(VENV)/.installed
@@ -76,9 +77,14 @@ fuzz: $(VENV)/.installed-test
 reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
 	exit 1; }
-	$(RUN) benchmarks/letor_folds.py --data '$(DATA)' --collection mq2008
-	$(RUN) benchmarks/letor_folds.py --data '$(DATA)' --collection ohsumed
-	$(RUN) benchmarks/epoch_times.py --data '$(DATA)'
+	lines=$$($(RUN) benchmarks/reproduction.py --list $(PAPER:%=--page %)) || exit 1; \
+	echo "$$lines" | { failed=; while read -r name flags; do \
+	$(RUN) -m pipelines.experiment $$flags --manual_dir='$(DATA)' \
+	--output_dir=models/experiments/$$name </dev/null || failed="$$failed $$name"; \
+	done; \
+	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page %) && test -z "$$failed" \
+	|| { echo "Failed, or with failed cells:$$failed"; exit 1; }; }
+	$(if $(PAPER),,$(RUN) benchmarks/epoch_times.py --data '$(DATA)')
 
 wheel: $(VENV)/.installed
 	$(PIP) install --quiet build

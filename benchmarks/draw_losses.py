@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import io
 import os
 import pathlib
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import matplotlib.figure  # noqa: E402
 import numpy as np  # noqa: E402
-import PIL.Image  # noqa: E402
+import pictures  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from tfr_ext import losses  # noqa: E402
@@ -165,10 +164,7 @@ def draw(key: str, path: pathlib.Path) -> None:
             mark_others(axes)
     slope_axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     loss_axes.legend(fontsize=8, framealpha=0.9)
-    image = io.BytesIO()
-    figure.savefig(image)
-    # Few colours, a small file.
-    PIL.Image.open(image).convert("RGB").quantize(64).save(path, optimize=True)
+    pictures.save(figure, path)
 
 
 def mark_others(axes: Any) -> None:
