@@ -15,6 +15,8 @@ _CONSTANT = 1e-6
 _NO_GRADIENT = 1e-8
 _MOST_LISTS = 0.5
 _GAP = 0.1
+# A gap that is left of one PATIENCE epochs before; scores that spread close it.
+_NOT_CLOSING = 0.95
 # As near to the ideal, lists may well have no gradient.
 _LEFT_TO_LEARN = 0.05
 
@@ -116,12 +118,12 @@ class EpochWarnings:
             abs(r - e) / (max(e, 1e-9) if is_cost else 1.0)
             for r, e in zip(relaxed, exact)
         ]
-        if not gaps or not min(gaps) > _GAP:
+        if not gaps or not min(gaps) > _GAP or gaps[-1] < _NOT_CLOSING * gaps[0]:
             return ""
         return (
             f"The loss sees {name} {relaxed[-1]:.3f} where it is {exact[-1]:.3f}, and "
-            f"so far apart in {PATIENCE} epochs in a row: what is optimised is not the "
-            "metric. " + self._turn("sharper")
+            f"they do not come nearer in {PATIENCE} epochs: what is optimised is not "
+            "the metric. " + self._turn("sharper")
         )
 
     def _saturated(self) -> str:

@@ -13,6 +13,8 @@ from tfr_ext.losses import base, relaxed
 
 # Why a list contributes nothing.
 CAUSES = ("empty", "equal", "saturated")
+# Of the largest gradient in a batch: less is rounding, as of lists of equal labels.
+_NOTHING = 1e-6
 
 
 def of_batch(
@@ -70,7 +72,7 @@ def _idle_lists(
     of_scores: tf.Tensor | None,
     sample_weight: inputs.TensorLike | None,
 ) -> dict[str, tf.Tensor]:
-    """Counts the lists whose scores have no gradient, by cause."""
+    """Counts the lists whose scores have next to no gradient, by cause."""
     mask = inputs.real_items(inputs.item_labels(labels))
     if labels.shape.rank == 3:
         labels = grades.expected_label(labels, inputs.PADDING_LABEL)
@@ -86,8 +88,8 @@ def _idle_lists(
     if of_scores is None:
         idle = counted
     else:
-        flat = tf.reshape(of_scores, [tf.shape(mask)[0], -1])
-        idle = counted & tf.reduce_all(flat == 0, axis=1)
+        flat = tf.abs(tf.reshape(of_scores, [tf.shape(mask)[0], -1]))
+        idle = counted & tf.reduce_all(flat <= _NOTHING * tf.reduce_max(flat), axis=1)
     equal = highest <= lowest
     causes = (empty, ~empty & equal, ~empty & ~equal)
     return {

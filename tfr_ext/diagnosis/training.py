@@ -24,7 +24,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
     | in the logs | what it is |
     |---|---|
     | `gradient_norm`, `gradient_norm_max` | global norm of the gradients of all weights: mean over the batches, and the highest |
-    | `idle_lists` | share of the lists whose scores have a gradient of exactly 0, which is the sum of the next three |
+    | `idle_lists` | share of the lists whose scores have no gradient (at most a millionth of the largest in the batch), the sum of the next three |
     | `idle_empty` | ... because nothing in them is relevant |
     | `idle_equal` | ... because all their labels are equal |
     | `idle_saturated` | ... although their labels differ |
