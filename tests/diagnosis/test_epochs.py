@@ -50,10 +50,11 @@ def of_gap(relaxed, exact, name="ndcg"):
     ],
 )
 def test_a_gap_that_stays_is_told_with_what_to_change(loss, change):
-    (line,) = told(of_gap([0.3, 0.31, 0.31], [0.5, 0.51, 0.52]), loss)
+    (line,) = told(of_gap([0.3, 0.31, 0.31], [0.52, 0.51, 0.52]), loss)
     assert "sees ndcg 0.310 where it is 0.520" in line
     assert line.endswith(f"Try a {change}.")
     assert told(of_gap([0.3, 0.35, 0.39], [0.5, 0.5, 0.5]), loss) == []  # it closes
+    assert told(of_gap([0.3, 0.31, 0.32], [0.5, 0.52, 0.54]), loss) == []  # it leads
     assert told(of_gap([0.45] * 5, [0.5] * 5), loss) == []
 
 

@@ -217,16 +217,15 @@ def make_pipeline(directory, epochs, **hparams):
 
 
 def test_training_is_the_same_with_and_without_and_resumed(tmp_path):
-    runs = {
-        wanted: make_pipeline(
-            tmp_path / str(wanted), 3, loss_diagnostics=wanted
-        ).train_and_validate()
-        for wanted in (False, True)
-    }
-    for x, y in zip(*(run.model.get_weights() for run in runs.values())):
+    plain = make_pipeline(tmp_path / "plain", 2).train_and_validate()
+    for epochs in (1, 2):
+        told = make_pipeline(tmp_path / "told", epochs, loss_diagnostics=True)
+        diagnosed = told.train_and_validate()
+    for x, y in zip(plain.model.get_weights(), diagnosed.model.get_weights()):
         np.testing.assert_array_equal(x, y)
-    without, full = (run.history for run in runs.values())
+    without, full = plain.history, diagnosed.history
     assert {name: full[name] for name in without} == without
+    assert {len(values) for values in full.values()} == {2}
     assert full.keys() - without.keys() == {
         "gradient_norm",
         "gradient_norm_max",
@@ -237,10 +236,6 @@ def test_training_is_the_same_with_and_without_and_resumed(tmp_path):
         "relaxed_ndcg_5",
         "exact_ndcg_5",
     }
-    for epochs in (1, 3):
-        parts = make_pipeline(tmp_path / "parts", epochs, loss_diagnostics=True)
-        resumed = parts.train_and_validate().history
-    assert resumed == full
 
 
 def test_losses_of_distributions_have_no_relaxed_metric(tmp_path):

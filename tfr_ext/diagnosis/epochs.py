@@ -120,10 +120,14 @@ class EpochWarnings:
         ]
         if not gaps or not min(gaps) > _GAP or gaps[-1] < _NOT_CLOSING * gaps[0]:
             return ""
+        # Far apart, the one may still lead the other.
+        gained = exact[0] - exact[-1] if is_cost else exact[-1] - exact[0]
+        if gained > 0:
+            return ""
         return (
-            f"The loss sees {name} {relaxed[-1]:.3f} where it is {exact[-1]:.3f}, and "
-            f"they do not come nearer in {PATIENCE} epochs: what is optimised is not "
-            "the metric. " + self._turn("sharper")
+            f"The loss sees {name} {relaxed[-1]:.3f} where it is {exact[-1]:.3f}; "
+            f"in {PATIENCE} epochs they came no nearer and the latter got no better: "
+            "what is optimised is not the metric. " + self._turn("sharper")
         )
 
     def _saturated(self) -> str:
