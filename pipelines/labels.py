@@ -10,11 +10,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext import data, grades, losses, metrics
+from tfr_ext.diagnosis import labels as diagnosis
 
 AnyLists = Union[data.RankingLists, data.StreamedLists]
 
 # Metrics that only know relevant items and others.
 _BINARY = ("precision", "map", "mrr")
+# Metrics that take 2**label, whatever --gain says where losses relax them.
+_EXPONENTIAL = ("ndcg", "err")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,9 +192,10 @@ def warnings(
         if isinstance(train, data.StreamedLists):
             return []  # It has the labels of all items, not their distributions.
         return _warnings_of_grades(train, config)
-    lowest, highest = min(train.label_counts), train.max_label
-    if lowest == highest:
-        return [f"All training labels are {lowest:g}: there is nothing to learn."]
+    found = _warnings_of_labels(train, convention, loss)
+    highest = train.max_label
+    if min(train.label_counts) == highest:
+        return found
     thresholds = []
     binary = [name for name in dict.fromkeys(names) if name.split("_")[0] in _BINARY]
     if binary:
@@ -220,11 +224,30 @@ def warnings(
                 "its weights are all 0",
             )
         )
-    return [
+    return found + [
         f"No training label reaches {what}: the highest is {highest:g}, and {effect}."
         for least, what, effect in thresholds
         if highest < np.float32(least)
     ]
+
+
+def _warnings_of_labels(
+    train: AnyLists, convention: metrics.Convention, loss: tf.keras.losses.Loss
+) -> list[str]:
+    """Returns what looks wrong about the labels whatever they are used for."""
+    relaxed = isinstance(loss, losses.RankingLoss) and loss.relaxed_metric()
+    of_gains = relaxed and relaxed.name.split("_")[0] in _EXPONENTIAL
+    gain = "exponential" if of_gains else convention.gain
+    if isinstance(train, data.StreamedLists):
+        # Not all of them at once: each label once, and the first lists for the order.
+        values = np.array(sorted(train.label_counts))
+        some = next(iter(train))
+        found = diagnosis.flat_label_warnings(
+            values, np.array([0, len(values)]), gain=gain
+        ) + diagnosis.rank_warnings(some.labels, some.row_splits)
+    else:
+        found = diagnosis.flat_label_warnings(train.labels, train.row_splits, gain=gain)
+    return [f"Of the training labels: {line}" for line in found]
 
 
 def _warnings_of_grades(train: data.RankingLists, config: dict[str, Any]) -> list[str]:

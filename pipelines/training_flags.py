@@ -141,8 +141,10 @@ def define_training_flags(model_dir: bool = True) -> None:
     flags.DEFINE_bool(
         "loss_diagnostics",
         False,
-        "Compute the metrics that the loss has of itself, such as of its convergence; "
-        "they join the progress, the history and TensorBoard.",
+        "Measure after each epoch what tells whether training works: gradients, lists "
+        "that contribute nothing, the relaxed metric beside the exact one, and what "
+        "the loss has of itself, such as its convergence. It joins the progress, the "
+        "history and TensorBoard, and what looks wrong is told.",
     )
     flags.DEFINE_string("optimizer", "adam", "A Keras optimizer, by name.")
     flags.DEFINE_float("learning_rate", 1e-3, "Learning rate.", lower_bound=0.0)

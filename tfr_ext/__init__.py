@@ -8,7 +8,15 @@ from tfr_ext import _stack
 
 _stack.prepare()
 
-from tfr_ext import data, datasets, losses, metrics, models  # noqa: E402
+from tfr_ext import data, datasets, diagnosis, losses, metrics, models  # noqa: E402
 from tfr_ext.version import __version__  # noqa: E402
 
-__all__ = ["__version__", "data", "datasets", "losses", "metrics", "models"]
+__all__ = [
+    "__version__",
+    "data",
+    "datasets",
+    "diagnosis",
+    "losses",
+    "metrics",
+    "models",
+]

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 from absl import logging
 
-from tfr_ext import checkpoints, export, losses, models, schedules
+from tfr_ext import checkpoints, diagnosis, export, losses, models, schedules
 from tfr_ext.data import (
     BatchedLists,
     LabelTransform,
@@ -42,7 +42,9 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
             the grades' values; labels are then distributions over grades.
         label_values: the label that each of these grades stands for in the monitored
             metric; 0, 1, ... by default.
-        loss_diagnostics: whether the metrics that the loss has of itself are computed.
+        loss_diagnostics: whether training is measured after each epoch, see
+            `diagnosis.TrainingDiagnosis`, and the metrics that the loss has of itself
+            are computed.
         checkpoint_epochs: epochs from one checkpoint to the next.
     """
 
@@ -123,6 +125,17 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
             steps: batches of an epoch, a whole pass by default.
         """
         return self.train.dataset(steps)
+
+    def batches_of(self, epoch: int, steps: int | None = None) -> tf.data.Dataset:
+        """Returns the batches that training has in an epoch, without using them up.
+
+        Args:
+            epoch: number of the epoch, from 0.
+            steps: batches of an epoch, a whole pass by default.
+        """
+        train = copy.copy(self.train)
+        train.epoch = epoch
+        return train.dataset(steps)
 
     def build_valid_dataset(self) -> tf.data.Dataset:
         """See `AbstractDatasetBuilder`."""
@@ -256,11 +269,16 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
 
     def build_callbacks(self) -> list[tf.keras.callbacks.Callback]:
         """See `ModelFitPipeline`."""
-        callbacks = [StopAtBadLoss(), self._training]
+        callbacks = [diagnosis.StopAtBadLoss(self._batch), self._training]
         if self.is_writer:
             logs = os.path.join(self._hparams.model_dir, "tensorboard")
             callbacks.append(tf.keras.callbacks.TensorBoard(logs, write_graph=False))
         return callbacks
+
+    def _batch(self, epoch: int, batch: int) -> tuple:
+        """Returns a batch of training again, both counted from 0."""
+        steps = self._hparams.steps_per_epoch
+        return next(iter(self._dataset_builder.batches_of(epoch, steps).skip(batch)))
 
     def train_and_validate(self, verbose: int = 0) -> Trained:
         """Trains, validating after each epoch, and returns the best epoch's model.
@@ -275,12 +293,16 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         with tfr.keras.strategy_utils.strategy_scope(self._strategy):
             model = self._model_builder.build()
             loss = self.build_loss()
-            annealing, diagnostics = [], []
+            # First of the callbacks: the others take their values from the logs.
+            first, diagnostics = [], []
             if isinstance(loss, losses.RankingLoss):
-                # First of the callbacks: the others take its values from the logs.
-                annealing = [losses.LossAnnealing(loss)]
+                first.append(losses.LossAnnealing(loss))
                 if hparams.loss_diagnostics:
                     diagnostics = loss.diagnostics()
+            if hparams.loss_diagnostics:
+                sample = self._dataset_builder.batches_of(0)
+                warn = logging.warning if self.is_writer else lambda line: None
+                first.append(diagnosis.TrainingDiagnosis(sample, loss, warn=warn))
             model.compile(
                 optimizer=self._optimizer,
                 loss=loss,
@@ -290,7 +312,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                 jit_compile=hparams.jit_compile,
             )
             # Otherwise the first step would make variables, and be traced twice.
-            self._optimizer.build(model.trainable_variables)
+            model.optimizer.build(model.trainable_variables)
             progress = self._training.restore(model)
             self._dataset_builder.train.epoch = progress.epochs
             if progress.epochs and verbose:
@@ -303,7 +325,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                     validation_data=self._dataset_builder.build_valid_dataset().take(
                         hparams.validation_steps or -1
                     ),
-                    callbacks=[*annealing, *self.build_callbacks()],
+                    callbacks=[*first, *self.build_callbacks()],
                     verbose=verbose if self.is_writer else 0,
                 )
         # The writer may still be writing the checkpoint that the others are to read.
@@ -320,29 +342,3 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         if getattr(self._strategy, "cluster_resolver", None) is not None:
             everyone = self._strategy.run(lambda: tf.ones([]))
             self._strategy.reduce(tf.distribute.ReduceOp.SUM, everyone, axis=None)
-
-
-class StopAtBadLoss(tf.keras.callbacks.Callback):
-    """Ends training with an error when the loss is NaN or infinite."""
-
-    def __init__(self) -> None:
-        """Initialises the callback."""
-        super().__init__()
-        self._epoch = 0
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
-        self._epoch = epoch
-
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        """See `tf.keras.callbacks.Callback`."""
-        loss = float((logs or {}).get("loss", 0.0))
-        if loss - loss != 0:  # NaN or infinite
-            raise FloatingPointError(
-                f"The loss became {loss} in epoch {self._epoch + 1}, "
-                f"batch {batch + 1}. Try a smaller --learning_rate, or other "
-                "parameters of the loss; features of very different scales can "
-                "cause it too."
-            )

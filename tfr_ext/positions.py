@@ -76,7 +76,7 @@ class PositionMetric:
         Returns:
             A tensor of shape `[batch]`.
         """
-        objective = self._objective
+        objective = self.objective
         # Nothing at padding has a gain; its position must be one all the same.
         positions = tf.where(mask, positions, 1)
         values = objective.item_values(labels)
@@ -90,7 +90,8 @@ class PositionMetric:
         return tf.where(is_empty, tf.zeros_like(value), 1 - value)
 
     @property
-    def _objective(self) -> objectives.Objective:
+    def objective(self) -> objectives.Objective:
+        """The same metric as a function of ranks."""
         return objectives.get(
             self.metric,
             topn=self.topn,

@@ -96,7 +96,8 @@ def _read(root: pathlib.Path, directory: str) -> tuple[data.RankingLists, np.nda
     if not path.exists():
         path = pathlib.Path(directory)
     try:
-        return metrics.read_run(str(path / "run.trec"), _judged(path / "qrels.trec"))
+        judged = _judged(path / "qrels.trec")
+        return metrics.read_run(str(path / "run.trec"), judged).ranked(judged)
     except OSError as error:
         raise ValueError(f"{path} has not the files of a run: {error}") from error
 

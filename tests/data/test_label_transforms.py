@@ -159,4 +159,4 @@ def test_labels_below_the_thresholds_of_kl_losses_are_told():
 @pytest.mark.parametrize("label", [0, 2])
 def test_equal_labels_are_told(label):
     (line,) = told([label] * 3, "smoothi_loss", ["map"])
-    assert f"All training labels are {label}" in line
+    assert f"Of the training labels: All labels are {label}" in line

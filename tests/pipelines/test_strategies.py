@@ -24,6 +24,7 @@ FLAGS = (
     "--num_epochs=3",
     "--metrics=ndcg_10,map,err_5",
     "--verbose=line",
+    "--loss_diagnostics",
 )
 
 

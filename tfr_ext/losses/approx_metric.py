@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import checks, positions
-from tfr_ext.losses import base
+from tfr_ext.losses import base, relaxed
 
 
 @base.register
@@ -60,6 +60,7 @@ class ApproxMetricLoss(base.PositionLoss):
     """
 
     KEY = "approx_metric_loss"
+    SHARPNESS = relaxed.Sharpness("alpha", "higher")
 
     def __init__(
         self,

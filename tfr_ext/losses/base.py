@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfr_ext import checks, inputs, masked, objectives, positions
 from tfr_ext.inputs import TensorLike
-from tfr_ext.losses import annealing
+from tfr_ext.losses import annealing, relaxed
 
 _T = TypeVar("_T")
 
@@ -65,6 +65,8 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
     KEY: ClassVar[str]
     # Of labels and scores: 3 if they are distributions, `[batch, list, grades]`.
     RANK: ClassVar[int] = 2
+    # What brings a relaxation nearer to its metric.
+    SHARPNESS: ClassVar[relaxed.Sharpness | None] = None
 
     @abc.abstractmethod
     def compute(
@@ -171,6 +173,10 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """
         return []
 
+    def relaxed_metric(self) -> relaxed.RelaxedMetric | None:
+        """Returns the metric that the loss relaxes, if it does; None by default."""
+        return None
+
     def caveats(self) -> list[str]:
         """Returns what a user of the loss should be told, a line each; none here."""
         return []
@@ -236,6 +242,10 @@ class MetricLoss(ListwiseLoss):
         super().__init__(**kwargs)
         self._objective = objective
 
+    def relaxed_metric(self) -> relaxed.RelaxedMetric | None:
+        """See `RankingLoss`."""
+        return relaxed.RelaxedMetric(self._objective, self, self.SHARPNESS)
+
     @abc.abstractmethod
     def _expected_at_ranks(
         self,
@@ -277,6 +287,10 @@ class PositionLoss(ListwiseLoss):
         """
         super().__init__(**kwargs)
         self._metric = metric
+
+    def relaxed_metric(self) -> relaxed.RelaxedMetric | None:
+        """See `RankingLoss`."""
+        return relaxed.RelaxedMetric(self._metric.objective, self, self.SHARPNESS)
 
     @abc.abstractmethod
     def _positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

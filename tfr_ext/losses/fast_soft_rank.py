@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import checks, positions, relaxations
-from tfr_ext.losses import base
+from tfr_ext.losses import base, relaxed
 
 
 @base.register
@@ -63,6 +63,7 @@ class FastSoftRankLoss(base.PositionLoss):
     """
 
     KEY = "fast_soft_rank_loss"
+    SHARPNESS = relaxed.Sharpness("regularization", "lower")
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import checks, objectives
-from tfr_ext.losses import base
+from tfr_ext.losses import base, relaxed
 
 
 @base.register
@@ -62,6 +62,7 @@ class ListAPLoss(base.ListwiseLoss):
     """
 
     KEY = "list_ap_loss"
+    SHARPNESS = relaxed.Sharpness("num_bins", "higher")
 
     def __init__(
         self,
@@ -87,6 +88,10 @@ class ListAPLoss(base.ListwiseLoss):
         super().__init__(reduction, name, ragged)
         self._num_bins = checks.at_least("num_bins", num_bins, 2)
         self._objective = objectives.MAP(relevance_threshold=relevance_threshold)
+
+    def relaxed_metric(self) -> relaxed.RelaxedMetric:
+        """See `RankingLoss`."""
+        return relaxed.RelaxedMetric(self._objective, self, self.SHARPNESS)
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfr_ext import checks, masked, objectives, relaxations
-from tfr_ext.losses import annealing, base
+from tfr_ext.losses import annealing, base, relaxed
 
 
 class _PiRankLoss(base.MetricLoss):
     """A linear objective read off NeuralSort, or off its merge tree."""
+
+    SHARPNESS = relaxed.Sharpness("temperature", "lower")
 
     def __init__(
         self,
@@ -82,6 +85,12 @@ class _PiRankLoss(base.MetricLoss):
                 f"Received: {numbers}."
             )
         return numbers
+
+    def relaxed_metric(self) -> relaxed.RelaxedMetric:
+        """See `RankingLoss`: what is relaxed has its own value, not the exact one."""
+        smooth = copy.copy(self)  # It follows the same schedule.
+        smooth._straight_through = False
+        return relaxed.RelaxedMetric(self._objective, smooth, self.SHARPNESS)
 
     def _expected_at_ranks(
         self,

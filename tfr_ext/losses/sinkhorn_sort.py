@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import checks, positions
-from tfr_ext.losses import base
+from tfr_ext.losses import base, relaxed
 from tfr_ext.relaxations.sinkhorn_rank import sinkhorn_rank
 
 
@@ -66,6 +66,7 @@ class SinkhornSortLoss(base.PositionLoss):
     """
 
     KEY = "sinkhorn_sort_loss"
+    SHARPNESS = relaxed.Sharpness("regularization", "lower")
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import checks, masked, objectives, relaxations
-from tfr_ext.losses import annealing, base
+from tfr_ext.losses import annealing, base, relaxed
 
 
 @base.register
@@ -60,6 +60,7 @@ class SmoothILoss(base.MetricLoss):
     """
 
     KEY = "smoothi_loss"
+    SHARPNESS = relaxed.Sharpness("alpha", "higher")
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import checks, masked, objectives, positions, relaxations
-from tfr_ext.losses import annealing, base
+from tfr_ext.losses import annealing, base, relaxed
 
 _FORMS = ["indicators", "position"]
 
@@ -69,6 +69,7 @@ class SoftSortLoss(base.MetricLoss):
     """
 
     KEY = "soft_sort_loss"
+    SHARPNESS = relaxed.Sharpness("temperature", "lower")
 
     def __init__(
         self,

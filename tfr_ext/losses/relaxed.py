@@ -1,0 +1,92 @@
+"""A relaxed metric beside the exact one, which it stands for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
+
+import tensorflow as tf
+
+from tfr_ext import inputs, objectives
+from tfr_ext.inputs import TensorLike
+from tfr_ext.metrics import keras_metrics
+
+if TYPE_CHECKING:
+    from tfr_ext.losses import base
+
+
+class Sharpness(NamedTuple):
+    """What brings a relaxation nearer to the metric.
+
+    Attributes:
+        argument: the argument of the loss.
+        sharper: 'higher' or 'lower', how to change it for that.
+    """
+
+    argument: str
+    sharper: str
+
+    @property
+    def smoother(self) -> str:
+        """The way that takes the relaxation farther from the metric."""
+        return "lower" if self.sharper == "higher" else "higher"
+
+
+class PerList(NamedTuple):
+    """A metric of each list, `[batch]`.
+
+    Attributes:
+        relaxed: as the loss sees it.
+        exact: of the lists sorted by score, ties by position.
+        empty: whether the list has nothing relevant, and neither value a meaning.
+    """
+
+    relaxed: tf.Tensor
+    exact: tf.Tensor
+    empty: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class RelaxedMetric:
+    """What a metric loss optimises, and in whose place.
+
+    Attributes:
+        objective: the metric.
+        loss: gives one minus the relaxed metric of each list, or of a cost itself.
+        sharpness: what brings both nearer to each other, if that is known.
+
+    Examples:
+        >>> from tfr_ext import losses
+        >>> relaxed = losses.SmoothILoss(topn=1, alpha=0.1).relaxed_metric()
+        >>> relaxed.name, relaxed.sharpness.argument, relaxed.sharpness.sharper
+        ('ndcg_1', 'alpha', 'higher')
+        >>> values = relaxed.per_list([[1., 0.]], [[2., 1.]])
+        >>> values.relaxed.numpy().round(3), values.exact.numpy()
+        (array([0.439], dtype=float32), array([1.], dtype=float32))
+    """
+
+    objective: objectives.Objective
+    loss: base.RankingLoss
+    sharpness: Sharpness | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the metric, such as 'ndcg_10'."""
+        # Classes of objectives are named as `objectives.get` knows them, but for case.
+        name, topn = type(self.objective).__name__.lower(), self.objective.topn
+        return name if topn is None else f"{name}_{topn}"
+
+    def per_list(self, y_true: TensorLike, y_pred: TensorLike) -> PerList:
+        """Computes both metrics of the same lists.
+
+        Args:
+            y_true: labels `[batch, list]`, negative at padding.
+            y_pred: scores `[batch, list]`.
+        """
+        labels, scores, mask, _ = inputs.lists(y_true, y_pred, None, ragged=True)
+        loss = tf.reshape(self.loss.call(y_true, y_pred), [-1])
+        exact, empty = keras_metrics.metric_per_list(
+            self.objective, labels, scores, mask
+        )
+        relaxed = loss if self.objective.is_cost else 1 - loss
+        return PerList(relaxed, exact, empty)
