@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection
 from typing import Any
 
+import tensorflow as tf
 from absl import flags
 
 import tfr_ext
@@ -29,8 +30,12 @@ FLAGS = flags.FLAGS
 # Where what a cell printed goes.
 LOG = "log.txt"
 _SECONDS = "seconds.txt"
+# What a cell may need besides, imported once: that takes as long as a short training.
+_PRELOADED = ("pipelines.elwc_source", "pipelines.tfds_source", "tensorflow_datasets")
 # Cells are short: saving each epoch would take a good part of their time.
 _CHECKPOINT_EPOCHS = 10
+# What TensorFlow keeps of one cell after the other is dropped now and then.
+_CELLS_OF_A_PROCESS = 25
 # What training leaves and an experiment has no more use for.
 _LARGE = ("checkpoints", "export", "tensorboard")
 
@@ -57,6 +62,11 @@ class Cell:
     def is_finished(self) -> bool:
         """Whether its results are there."""
         return os.path.exists(os.path.join(self.directory, "metrics.json"))
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it sets what a process can set once."""
+        return any(flag.startswith("--logical_cpus") for flag in self.arguments)
 
     def metrics(self) -> dict[str, Any]:
         """Returns the content of its `metrics.json`."""
@@ -89,12 +99,12 @@ class Outcome:
     Attributes:
         cell: the cell.
         seconds: how long it took.
-        exit_code: 0 if it finished.
+        ok: whether it finished.
     """
 
     cell: Cell
     seconds: float
-    exit_code: int
+    ok: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,9 +134,9 @@ def check(plan: Plan) -> list[Cell]:
     Raises:
         ValueError: if a candidate's flags are wrong, or the data has errors.
     """
-    process, receiver = _start(_check, plan)
+    pipe, process = _start(_check, plan)
     try:
-        found = receiver.recv()
+        found = pipe.recv()
     except EOFError:
         process.join()
         raise ValueError(
@@ -155,24 +165,62 @@ def run(
         on_end: called as each cell ends.
     """
     waiting = [cell for cell in wanted if not cell.is_finished][::-1]
-    running: dict[int, tuple[Any, Cell, float]] = {}
+    idle: list[_Worker] = []
+    running: dict[Any, tuple[_Worker, Cell, float]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 cell = waiting.pop()
-                process, _ = _start(_train, cell, threads, keep_models)
-                running[process.sentinel] = (process, cell, time.monotonic())
-            for sentinel in connection.wait(list(running)):
-                process, cell, start = running.pop(int(sentinel))  # type: ignore
-                process.join()
+                fresh = cell.is_apart or not idle
+                worker = _Worker(threads, keep_models) if fresh else idle.pop()
+                worker.pipe.send(cell)
+                running[worker.pipe] = (worker, cell, time.monotonic())
+            for pipe in connection.wait(list(running)):
+                worker, cell, start = running.pop(pipe)
                 seconds = time.monotonic() - start
+                ok = worker.result()
                 if cell.is_finished:
                     path = os.path.join(cell.directory, _SECONDS)
                     checkpoints.write_atomically(path, f"{seconds:.1f}\n")
-                on_end(Outcome(cell, seconds, process.exitcode or 0))
+                if ok and worker.num_cells < _CELLS_OF_A_PROCESS and not cell.is_apart:
+                    idle.append(worker)
+                else:
+                    worker.end()
+                on_end(Outcome(cell, seconds, ok and cell.is_finished))
     finally:
-        for process, *_ in running.values():
-            process.terminate()
+        for worker in [*idle, *(busy for busy, *_ in running.values())]:
+            worker.end()
+
+
+class _Worker:
+    """A process that trains one cell after the other.
+
+    Starting TensorFlow takes as long as a short training.
+    """
+
+    def __init__(self, threads: int, keep_models: bool):
+        """Starts the process.
+
+        Args:
+            threads: its threads for one operation of TensorFlow.
+            keep_models: whether large files of cells stay.
+        """
+        self.pipe, self._process = _start(_train_all, threads, keep_models)
+        self.num_cells = 0
+
+    def result(self) -> bool:
+        """Returns whether the cell that it was sent is trained."""
+        self.num_cells += 1
+        try:
+            return self.pipe.recv()
+        except EOFError:  # It was killed.
+            return False
+
+    def end(self) -> None:
+        """Ends the process."""
+        self.pipe.close()
+        self._process.terminate()
+        self._process.join()
 
 
 @contextlib.contextmanager
@@ -197,18 +245,18 @@ def alone(directory: str) -> Iterator[None]:
 
 
 def _start(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
-    """Starts a process, and returns it with the end of a pipe that it writes to."""
+    """Starts a process, and returns the end of a pipe to it, and it."""
     # Forked from one that has imported TensorFlow, but done nothing with it.
     context: Any = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pipelines.cells"])
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_enter, args=(work, sender, *arguments))
+    context.set_forkserver_preload(["pipelines.cells", *_PRELOADED])
+    ours, its = context.Pipe()
+    process = context.Process(target=_enter, args=(work, its, *arguments))
     process.start()
-    sender.close()
-    return process, receiver
+    its.close()
+    return ours, process
 
 
-def _enter(work: Callable[..., None], sender: Any, *arguments: Any) -> None:
+def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
     """Does the work of a process, which ends when its parent does."""
     parent: Any = multiprocessing.parent_process()
 
@@ -218,7 +266,7 @@ def _enter(work: Callable[..., None], sender: Any, *arguments: Any) -> None:
 
     threading.Thread(target=follow, daemon=True).start()
     train.define_flags()
-    work(sender, *arguments)
+    work(pipe, *arguments)
 
 
 def _parse(arguments: Sequence[str], model_dir: str) -> None:
@@ -227,13 +275,13 @@ def _parse(arguments: Sequence[str], model_dir: str) -> None:
     FLAGS(["pipelines.train", *arguments, f"--model_dir={model_dir}"])
 
 
-def _check(sender: Any, plan: Plan) -> None:
+def _check(pipe: Any, plan: Plan) -> None:
     """Sends the cells of a plan, or a message that tells what is wrong."""
     command.quieten()
     try:
-        sender.send(_cells(plan))
+        pipe.send(_cells(plan))
     except (*command.MENDABLE, flags.Error) as error:
-        sender.send(str(error) or type(error).__name__)
+        pipe.send(str(error) or type(error).__name__)
 
 
 def _cells(plan: Plan) -> list[Cell]:
@@ -267,44 +315,49 @@ def _cells(plan: Plan) -> list[Cell]:
     return found
 
 
-def _train(sender: Any, cell: Cell, threads: int, keep_models: bool) -> None:
-    """Trains a cell; ends the process with 1 if that fails."""
-    del sender
-    os.makedirs(cell.directory, exist_ok=True)
-    log = os.open(
-        os.path.join(cell.directory, LOG), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    )
-    for stream in (1, 2):
-        os.dup2(log, stream)
+def _train_all(pipe: Any, threads: int, keep_models: bool) -> None:
+    """Trains the cells that it is sent, and sends back whether they are trained."""
     _set_threads(threads)
+    while True:
+        try:
+            cell = pipe.recv()
+        except EOFError:
+            return
+        os.makedirs(cell.directory, exist_ok=True)
+        path = os.path.join(cell.directory, LOG)
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for stream in (1, 2):
+            os.dup2(log, stream)
+        os.close(log)
+        pipe.send(_train(cell, keep_models))
+
+
+def _train(cell: Cell, keep_models: bool) -> bool:
+    """Trains a cell, and returns whether it is trained."""
     defaults = [f"--checkpoint_epochs={_CHECKPOINT_EPOCHS}"]
     if not keep_models:
         defaults += ["--noexport_model", "--nodraw_curves"]
-    code = 1
     try:
         _parse([*defaults, *cell.arguments, "--verbose=silent"], cell.directory)
         command.quieten()
-        if training_flags.is_other_run(cell.directory):
-            FLAGS[
-                "overwrite"
-            ].value = True  # Half a run, on the same data in another place.
+        # Half a run, on the same data in another place.
+        FLAGS["overwrite"].value = training_flags.is_other_run(cell.directory)
         train.train()
-        code = 0
     except (*command.MENDABLE, flags.Error) as error:
-        print(f"Error: {' '.join(str(error).split())}")
-    except BaseException:
+        print(f"Error: {' '.join(str(error).split())}", flush=True)
+        return False
+    except Exception:
         traceback.print_exc()
-        raise
+        return False
     finally:
         sys.stdout.flush()
-        if code == 0 and not keep_models:
-            for name in _LARGE:
-                shutil.rmtree(os.path.join(cell.directory, name), ignore_errors=True)
-    sys.exit(code)
+        tf.keras.backend.clear_session()
+    if not keep_models:
+        for name in _LARGE:
+            shutil.rmtree(os.path.join(cell.directory, name), ignore_errors=True)
+    return True
 
 
 def _set_threads(threads: int) -> None:
-    import tensorflow as tf
-
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)

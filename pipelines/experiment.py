@@ -243,7 +243,7 @@ class _Progress:
         """Prints a line about a cell that ended."""
         cell = outcome.cell
         self._left -= 1
-        if outcome.exit_code == 0:
+        if outcome.ok:
             self.seconds[cell] = outcome.seconds
             result = _result(cell)
         else:

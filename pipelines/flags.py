@@ -129,6 +129,13 @@ def define_data_flags() -> None:
         "PiRank paper's Appendix E does.",
     )
     flags.DEFINE_integer("seed", 0, "Seed of everything random.", lower_bound=0)
+    flags.DEFINE_integer(
+        "data_seed",
+        None,
+        "Seed of synthetic lists, of the queries held out and of the items that "
+        "--list_size leaves, if they are to stay the same under another --seed.",
+        lower_bound=0,
+    )
     _define_elwc_flags()
 
 
@@ -194,6 +201,15 @@ def define_metric_flags() -> None:
         "Highest grade of the collection, for ERR, nERR and losses that have "
         "max_label. Found from the data if left out.",
     )
+
+
+def data_seed(flags: Any) -> int:
+    """Returns the seed of what is random in the data.
+
+    Args:
+        flags: parsed flags.
+    """
+    return flags.seed if flags.data_seed is None else flags.data_seed
 
 
 def convention() -> metrics.Convention:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pipelines import flags as shared_flags
 from pipelines import labels, long_lists
 from tfr_ext import data
 
@@ -185,7 +186,7 @@ def _read(
     if "train" in wanted or any(split in fractions for split in wanted):
         train = with_labels(origin.read("train", num_features))
         num_features = train.num_features
-        found = _split(train, fractions, flags.seed)
+        found = _split(train, fractions, shared_flags.data_seed(flags))
     return {
         split: found[split]
         if split in found
@@ -294,7 +295,7 @@ class _Synthetic:
             max_label=flags.synthetic_max_label,
             integer_labels=flags.synthetic_integer_labels,
             shared_columns=flags.synthetic_shared_columns,
-            seed=flags.seed,
+            seed=shared_flags.data_seed(flags),
         )
 
 

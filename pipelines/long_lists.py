@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from pipelines import flags as shared_flags
 from tfr_ext import data
 from tfr_ext.metrics import trec
 
@@ -38,7 +39,7 @@ class LongLists:
         self._flag = "list_size" if split == "training" else "eval_list_size"
         self._list_size = getattr(flags, self._flag)
         self._feature = flags.first_stage_feature
-        self._seed = flags.seed
+        self._seed = shared_flags.data_seed(flags)
         self.num_lists = self.num_cut = 0
         self._items, self._items_kept = 0, 0
         self._relevant, self._relevant_kept = 0, 0

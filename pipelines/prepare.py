@@ -36,7 +36,7 @@ FLAGS = flags.FLAGS
 
 # What tells which lists there are. Training does the rest, with the other data flags.
 _SOURCE_FLAGS = re.compile(
-    "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing_value|seed"
+    "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing_value|(data_)?seed"
     "|synthetic_.*|elwc_.*"
 )
 _Found = TypeVar("_Found", Survey, Written)
@@ -194,7 +194,7 @@ def _divide_lists(
     queries: Sequence[int], fractions: Mapping[str, float]
 ) -> list[dict[str, np.ndarray]]:
     """Returns for each piece which of its lists go to which split, if any do."""
-    parts = inputs.hold_out(sum(queries), fractions, FLAGS.seed)
+    parts = inputs.hold_out(sum(queries), fractions, shared_flags.data_seed(FLAGS))
     bounds = np.cumsum([0, *queries])
     divided = []
     for start, end in zip(bounds, bounds[1:]):

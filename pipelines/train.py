@@ -237,8 +237,11 @@ def prepare_tensorflow() -> tf.distribute.Strategy | None:
         )
     tf.keras.utils.set_random_seed(FLAGS.seed)
     tf.config.experimental.enable_op_determinism()
-    if FLAGS.mixed_precision != "none":
-        tf.keras.mixed_precision.set_global_policy(f"mixed_{FLAGS.mixed_precision}")
+    # Set in any case: a process may train several times.
+    half = FLAGS.mixed_precision
+    tf.keras.mixed_precision.set_global_policy(
+        "float32" if half == "none" else f"mixed_{half}"
+    )
     return tfr.keras.strategy_utils.get_strategy(
         training_flags.STRATEGIES[FLAGS.strategy]
     )

@@ -322,9 +322,9 @@ def data_source() -> tuple[str, ...]:
     names = [
         *(*_WHERE_DATA_IS, "dataset", "manual_dir", "missing_value", "num_features"),
         *(name for name in FLAGS if name.startswith(("elwc_", "stream", "synthetic_"))),
-        *(["seed"] if FLAGS.dataset == "synthetic" else []),
     ]
-    return tuple(FLAGS[name].serialize() for name in names)
+    seed = [str(shared_flags.data_seed(FLAGS))] if FLAGS.dataset == "synthetic" else []
+    return (*(FLAGS[name].serialize() for name in names), *seed)
 
 
 def identity() -> dict[str, str]:
