@@ -24,6 +24,7 @@ from pipelines import (
     command,
     compare,
     comparison,
+    comparison_options,
     comparison_outputs,
     experiment_files,
     selection,
@@ -33,6 +34,9 @@ from pipelines import (
 from pipelines import flags as shared_flags
 
 FLAGS = flags.FLAGS
+
+# Cells from whose times that of the others is estimated.
+_RECENT = 20
 
 
 def define_flags() -> None:
@@ -101,6 +105,12 @@ def experiment() -> None:
             f"--select_by={select_by} must be among "
             f"--metrics={','.join(FLAGS.metrics)}."
         )
+    compare.options(FLAGS.metrics, comparison.Options().seed)  # Are they right?
+    if FLAGS.against not in (comparison_options.BEST, *methods):
+        raise ValueError(
+            f"--against={FLAGS.against} must be {comparison_options.BEST!r} or the "
+            f"name of a method: {', '.join(methods)}."
+        )
     with cells.alone(FLAGS.output_dir):
         _run(methods, seeds, select_by)
 
@@ -122,6 +132,7 @@ def _run(
         flush=True,
     )
     everything = cells.check(plan)
+    cached = {cell for cell in everything if cell.is_finished}
     first = seeds[: FLAGS.selection_seeds]
     several = {name for name, found in methods.items() if len(found) > 1}
     phases = {
@@ -153,7 +164,7 @@ def _run(
             "cells": len(trained),
             "candidates": len(plan.candidates),
             "failed": len(failed),
-            "cached": len(trained) - len(progress.seconds),
+            "cached": len(cached.intersection(trained)),
             "seconds": round(time.monotonic() - start, 1),
             "cell_seconds": round(sum(cell.seconds() for cell in trained), 1),
             "jobs": FLAGS.jobs,
@@ -251,8 +262,8 @@ class _Progress:
             result = f"FAILED, {cell.failure()} (see {cell.directory}/{cells.LOG})"
         text = f"{_describe(cell)}: {result} ({outcome.seconds:.0f} s)."
         if self._left and self.seconds:
-            mean = sum(self.seconds.values()) / len(self.seconds)
-            left = self._left * mean / FLAGS.jobs
+            recent = list(self.seconds.values())[-_RECENT:]
+            left = self._left * sum(recent) / len(recent) / FLAGS.jobs
             text += f" {self._left} cells left, about {_duration(left)}"
             text += f", {self._failed} failed." if self._failed else "."
         print(text, flush=True)

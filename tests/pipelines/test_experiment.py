@@ -1,0 +1,286 @@
+"""Experiments: candidates, choice by validation, cells that fail, are killed, stay."""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from pipelines import candidates, cells, selection
+from tests.commands import ROOT
+from tests.conftest import run_command
+
+
+def test_choices_are_all_combinations_and_lines_of_a_name_add_up():
+    methods = candidates.parse_methods(
+        [
+            "A: --x={1|2} --y={a,b|c} --z=p{fold}",
+            "B b: --only='two words'",
+            "A: --x=3",
+        ]
+    )
+    assert [c.flags for c in methods["A"]] == [
+        ("--x=1", "--y=a,b", "--z=p{fold}"),
+        ("--x=1", "--y=c", "--z=p{fold}"),
+        ("--x=2", "--y=a,b", "--z=p{fold}"),
+        ("--x=2", "--y=c", "--z=p{fold}"),
+        ("--x=3",),
+    ]
+    assert methods["A"][0].arguments("7")[2] == "--z=p7"
+    assert methods["B b"][0].flags == ("--only=two words",)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("no colon", "NAME: --FLAG=VALUE"),
+        ("A: loss=x", "NAME: --FLAG=VALUE"),
+        (": --loss=x", "NAME: --FLAG=VALUE"),
+        ("A: --loss='x", "No closing quotation"),
+        ("A: --x={1|1}", "twice"),
+    ],
+)
+def test_wrong_methods_are_told(text, message):
+    with pytest.raises(ValueError, match=message):
+        candidates.parse_methods([text])
+
+
+def finished(tmp_path, name, valid, test):
+    """A cell of candidate A or B, with metrics."""
+    method, candidate, fold, seed = name.split()
+    directory = tmp_path / name.replace(" ", "_")
+    directory.mkdir()
+    content = {"valid": {"ndcg": valid, "arp": valid}, "test": {"ndcg": test}}
+    (directory / "metrics.json").write_text(json.dumps(content))
+    chosen = candidates.Candidate(method, (f"--x={candidate}",))
+    return cells.Cell(chosen, fold, int(seed), (), str(directory))
+
+
+def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_path):
+    trained = [
+        finished(tmp_path, "M 1 f1 1", 0.5, 0.9),
+        finished(tmp_path, "M 1 f1 2", 0.1, 0.9),
+        finished(tmp_path, "M 2 f1 1", 0.4, 0.0),
+        finished(tmp_path, "M 2 f1 2", 0.4, 0.0),
+        finished(tmp_path, "M 1 f2 1", 0.5, 0.0),
+        finished(tmp_path, "M 2 f2 1", 0.4, 0.9),
+        finished(tmp_path, "N 1 f1 1", None, 0.9),
+    ]
+    # This one failed: its candidate is not chosen, though half of it is the best.
+    trained.append(finished(tmp_path, "M 3 f1 1", 0.9, 0.9))
+    missing = cells.Cell(trained[-1].candidate, "f1", 2, (), str(tmp_path / "none"))
+    choices = selection.choose([*trained, missing], "ndcg")
+    assert {k: (v.candidate.text, v.valid) for k, v in choices.items()} == {
+        ("M", "f1"): ("--x=2", 0.4),
+        ("M", "f2"): ("--x=1", 0.5),
+    }
+    # Of a cost the least is the best.
+    costs = selection.choose(trained, "arp")
+    assert costs["M", "f1"].candidate.text == "--x=1"
+
+
+def write_folds(folder):
+    """Three-feature lists in two folds, of which feature 1 tells the label."""
+    rng = np.random.default_rng(0)
+    for fold in (1, 2):
+        for split in ("train", "vali", "test"):
+            lines = []
+            for query in range(12):
+                for _ in range(5):
+                    x = rng.normal(size=3)
+                    label = int(x[0] > 0) + int(x[0] > 1)
+                    values = " ".join(f"{i}:{v:.4f}" for i, v in enumerate(x, 1))
+                    lines.append(f"{label} qid:{fold}{split}{query} {values}")
+            path = folder / f"Fold{fold}" / f"{split}.txt"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def folds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("folds")
+    write_folds(folder)
+    return folder
+
+
+def flags_of(folder, *more):
+    return (
+        "--dataset=text",
+        f"--train_path={folder}/Fold{{fold}}/train.txt",
+        f"--valid_path={folder}/Fold{{fold}}/vali.txt",
+        f"--test_path={folder}/Fold{{fold}}/test.txt",
+        "--hidden_sizes=4",
+        "--num_epochs=2",
+        "--batch_size=6",
+        "--metrics=ndcg,arp,ndcg_10",
+        "--folds=1,2",
+        "--seeds=1,2",
+        "--method=SmoothI: --loss=smoothi_loss --learning_rate={0.05|0.0000001}",
+        "--method=ListNet: --loss=list_net_loss --learning_rate=0.05",
+        *more,
+    )
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+@pytest.fixture(scope="module")
+def experiment(folds, tmp_path_factory):
+    """A whole experiment, with a method whose every cell fails."""
+    out = tmp_path_factory.mktemp("experiment")
+    flags = flags_of(
+        folds, "--method=Bad: --loss=softmax_loss --learning_rate=1e38", "--jobs=2"
+    )
+    done = run_command(
+        "pipelines.experiment", *flags, f"--output_dir={out}", check=False
+    )
+    return out, flags, done
+
+
+def test_an_experiment_chooses_trains_and_compares(experiment):
+    out, _, done = experiment
+    assert done.returncode == 1  # Something failed, which is told; the rest is there.
+    assert "4 of 14 cells failed" in done.stderr and "The loss became" in done.stderr
+    assert "Bad is not compared" in done.stdout
+    found = rows(out / "cells.tsv")
+    assert len(found) == 14
+    status = {(row["method"], row["status"]) for row in found}
+    assert status == {
+        ("SmoothI", "finished"),
+        ("ListNet", "finished"),
+        ("Bad", "failed"),
+    }
+    # The candidate that hardly learns is not chosen; the other has both seeds.
+    chosen = rows(out / "selected.tsv")
+    assert {row["candidate"] for row in chosen if row["method"] == "SmoothI"} == {
+        "--loss=smoothi_loss --learning_rate=0.05"
+    }
+    final = [row for row in found if row["phase"] == "final"]
+    assert {(row["method"], row["fold"], row["seed"]) for row in final} == {
+        ("SmoothI", "1", "2"),
+        ("SmoothI", "2", "2"),
+    }
+    compared = json.loads((out / "comparison.json").read_text())
+    assert {run["name"]: run["seeds"] for run in compared["runs"]} == {
+        "SmoothI": [1, 2],
+        "ListNet": [1, 2],
+    }
+    # The mean of the comparison is that of the cells.
+    values = [
+        float(row["test_ndcg"])
+        for row in found
+        if row["method"] == "ListNet" and row["status"] == "finished"
+    ]
+    (listnet,) = [run for run in compared["runs"] if run["name"] == "ListNet"]
+    assert listnet["metrics"]["ndcg"]["mean"] == pytest.approx(np.mean(values))
+    facts = json.loads((out / "experiment.json").read_text())
+    assert (facts["cells"], facts["failed"], facts["cached"]) == (14, 4, 0)
+    # Models take room: only what tells the result stays.
+    kept = {p.name for p in (out / found[0]["directory"]).iterdir()}
+    assert "per_query.tsv" in kept and not kept & {"checkpoints", "export"}
+
+
+def test_a_cell_is_the_run_that_training_gives(experiment, tmp_path):
+    out, _, _ = experiment
+    row = rows(out / "cells.tsv")[0]
+    cell = out / row["directory"]
+    run_command(
+        "pipelines.train",
+        f"--flagfile={cell / 'flags.cfg'}",
+        f"--model_dir={tmp_path}",
+        "--checkpoint_epochs=1",
+    )
+    for name in ("per_query.tsv", "history.tsv", "run.trec"):
+        assert (tmp_path / name).read_text() == (cell / name).read_text()
+
+
+def test_what_is_finished_is_not_done_again_and_other_data_is(experiment, folds):
+    out, flags, _ = experiment
+    more = (*flags[:-2], "--jobs=1", "--seeds=1", f"--output_dir={out}")
+    done = run_command("pipelines.experiment", *more)
+    assert "6 cells are finished already" in done.stdout
+    assert json.loads((out / "experiment.json").read_text())["cached"] == 6
+    path = folds / "Fold2" / "test.txt"
+    text = path.read_text()
+    path.write_text(text.replace("1 qid", "2 qid", 1))
+    try:
+        done = run_command("pipelines.experiment", *more)
+    finally:
+        path.write_text(text)
+    assert "3 cells are finished already" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--method=A: --loss=no_loss"], "no_loss"),
+        (["--folds=1,3"], "Fold3"),
+        (["--folds=1,1"], "--folds"),
+        (["--select_by=map"], "--select_by=map"),
+        (["--seed=3"], "--seed"),
+        (["--against=Smooth"], "--against=Smooth"),
+        (["--level=2"], "level"),
+    ],
+)
+def test_wrong_flags_end_it_before_any_training(folds, tmp_path, flags, message):
+    done = run_command(
+        "pipelines.experiment",
+        *flags_of(folds),
+        *flags,
+        f"--output_dir={tmp_path}",
+        check=False,
+    )
+    assert done.returncode == 1 and message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "cells").exists()
+
+
+@pytest.mark.exhaustive
+def test_killed_it_goes_on_and_leaves_no_process(experiment, folds, tmp_path):
+    out, _, _ = experiment
+    command = [
+        *(sys.executable, "-m", "pipelines.experiment", *flags_of(folds)),
+        f"--output_dir={tmp_path}",
+    ]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 240
+    while not list(tmp_path.glob("cells/*/metrics.json")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    started = len(list(tmp_path.glob("cells/*/metrics.json")))
+    while _commands_with(str(tmp_path)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    done = run_command(
+        "pipelines.experiment", *flags_of(folds), f"--output_dir={tmp_path}"
+    )
+    assert started < 10 and "finished already" in done.stdout
+    for name in ("selected.tsv", "comparison.json"):
+        lone = json.loads((out / name).read_text()) if "json" in name else None
+        if lone is None:
+            kept = [r for r in rows(out / name) if r["method"] != "Bad"]
+            assert rows(tmp_path / name) == kept
+        else:
+            assert json.loads((tmp_path / name).read_text())["runs"] == lone["runs"]
+
+
+def _commands_with(text):
+    """Processes that have a file under a directory open."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if text in os.readlink(folder):
+                found.append(folder)
+        except OSError:
+            pass
+    return found
