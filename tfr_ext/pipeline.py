@@ -194,7 +194,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         """
         loss = losses.get(hparams.loss, **hparams.loss_params)
         hparams.convention.metric_arguments(hparams.monitor)
-        steps = hparams.steps_per_epoch or dataset_builder.train.num_batches
+        self._steps = hparams.steps_per_epoch or dataset_builder.train.num_batches
+        steps = self._steps
         epochs = hparams.num_epochs
         rate = schedules.learning_rate(
             hparams.learning_rate_schedule, hparams.learning_rate, steps, epochs
@@ -318,8 +319,13 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
             if progress.epochs and verbose:
                 print(f"Going on after epoch {progress.epochs}.")
             if progress.epochs < hparams.num_epochs and not progress.stopped:
+                # One iterator for all epochs: ending one takes as long as some steps.
+                train = self._dataset_builder.build_train_dataset(
+                    hparams.steps_per_epoch
+                ).repeat(hparams.num_epochs - progress.epochs)
                 model.fit(
-                    self._dataset_builder.build_train_dataset(hparams.steps_per_epoch),
+                    train,
+                    steps_per_epoch=self._steps,
                     initial_epoch=progress.epochs,
                     epochs=hparams.num_epochs,
                     validation_data=self._dataset_builder.build_valid_dataset().take(
