@@ -78,11 +78,11 @@ reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
 	exit 1; }
 	lines=$$($(RUN) benchmarks/reproduction.py --list $(PAPER:%=--page %)) || exit 1; \
-	echo "$$lines" | { failed=; while read -r name flags; do \
+	echo "$$lines" | { failed=; while read -r name flags; do test -n "$$name" || continue; \
 	$(RUN) -m pipelines.experiment $$flags --manual_dir='$(DATA)' \
 	--output_dir=models/experiments/$$name </dev/null || failed="$$failed $$name"; \
 	done; \
-	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page %) && test -z "$$failed" \
+	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page % --page index) && test -z "$$failed" \
 	|| { echo "Failed, or with failed cells:$$failed"; exit 1; }; }
 	$(if $(PAPER),,$(RUN) benchmarks/epoch_times.py --data '$(DATA)')
 

@@ -56,13 +56,20 @@ def main() -> None:
         out.mkdir(parents=True, exist_ok=True)
         figures = arguments.docs / "figures" / "reproduction"
         writer = pages.Writer(arguments.experiments, figures, out)
-        texts = {page: writer.page(path) for page, path in wanted.items()}
     except ValueError as error:
         sys.exit(str(error))
-    for page, text in texts.items():
+    wrong = []
+    for page, template in wanted.items():
+        try:
+            text = writer.page(template)
+        except ValueError as error:  # The other pages may be right.
+            wrong.append(str(error))
+            continue
         path = out / f"{page}.md"
         path.write_text(text, encoding="utf-8")
         print(path)
+    if wrong:
+        sys.exit("\n".join(wrong))
 
 
 if __name__ == "__main__":

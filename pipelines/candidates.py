@@ -12,6 +12,21 @@ from collections.abc import Sequence
 _CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 # What any flag may hold.
 FOLD = "{fold}"
+# What must be the same for all methods, or a comparison has no meaning, and what a cell
+# has of its own.
+_COMMON = (
+    *("binarize_labels", "data_seed", "dataset", "empty_list", "eval_list_size"),
+    *(
+        "gain",
+        "label_weights",
+        "metrics",
+        "model_dir",
+        "overwrite",
+        "seed",
+        "test_path",
+    ),
+    *("relevance_threshold",),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +87,12 @@ def parse_methods(texts: Sequence[str]) -> dict[str, list[Candidate]]:
                 "--method must have the form NAME: --FLAG=VALUE --FLAG=VALUE ... "
                 f"Received: {text!r}."
             )
+        for flag in flags:
+            if flag.lstrip("-").partition("=")[0] in _COMMON:
+                raise ValueError(
+                    f"--method={name}: {flag} cannot differ between methods. Give it "
+                    "to the experiment, if it has a meaning there."
+                )
         candidates = methods.setdefault(name, [])
         for combination in itertools.product(*map(_choices, flags)):
             candidate = Candidate(name, combination)

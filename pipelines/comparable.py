@@ -54,7 +54,11 @@ def metric_names(runs: Sequence[Run], wanted: Sequence[str] = ()) -> list[str]:
                 f"The runs have no metric in common: {runs[0].name!r} has "
                 f"{', '.join(runs[0].metrics)}."
             )
-        names = metrics.parse_names(common)
+        names = [name for name in common if _is_metric(name)]
+        if not names:
+            raise ValueError(
+                f"The runs have no metric in common that is known: {', '.join(common)}."
+            )
     else:
         names = metrics.parse_names(wanted)
     for run in runs:
@@ -66,6 +70,14 @@ def metric_names(runs: Sequence[Run], wanted: Sequence[str] = ()) -> list[str]:
                         f"{', '.join(member.values)}."
                     )
     return names
+
+
+def _is_metric(name: str) -> bool:
+    try:
+        metrics.parse_names([name])
+    except ValueError:
+        return False
+    return True
 
 
 def convention(

@@ -56,7 +56,7 @@ def define_options() -> None:
         default.alternative,
         ["two-sided", comparison_options.ONE_SIDED],
         "What a test is to show: that a run and the reference differ, or 'one-sided', "
-        "that the reference is better.",
+        "that the best is better than a run, or with --against=NAME a run than that.",
     )
     flags.DEFINE_enum(
         "correction",

@@ -146,6 +146,8 @@ def compare(
         raise ValueError(
             f"A comparison needs at least two runs. Received: {len(runs)}."
         )
+    if BEST in runs:
+        raise ValueError(f"A run cannot be called '{BEST}': that means the best run.")
     if options.against not in (BEST, *runs):
         raise ValueError(
             f"`against` must be '{BEST}' or the name of a run, one of {list(runs)}. "
@@ -217,8 +219,11 @@ class _Metric:
         )
         self._means = means.mean(axis=1)
         self._errors = [_standard_error(row) for row in means]
+        counting = [k for k, count in enumerate(counts) if count.any()]
         self._deviations = [
-            _seed_deviation(run, [fold[r] for fold in kept])
+            _seed_deviation(
+                [run.folds[k] for k in counting], [fold[r] for fold in kept]
+            )
             for r, run in enumerate(runs)
         ]
         best = self._means.max() if self._higher else self._means.min()
@@ -234,7 +239,9 @@ class _Metric:
         reference = self.values[self.reference]
         alternative = options.alternative
         if alternative == ONE_SIDED:
-            alternative = "greater" if self._higher else "less"
+            # The best is to be better than the others, and they than a baseline.
+            above = self._higher == (options.against == BEST)
+            alternative = "greater" if above else "less"
         raw = np.ones(len(others))
         raw[others] = significance.p_value(
             reference,
@@ -280,17 +287,19 @@ def _standard_error(fold_means: np.ndarray) -> float | None:
     return float(fold_means.std(ddof=1) / np.sqrt(len(fold_means)))
 
 
-def _seed_deviation(run: run_files.Run, folds: Sequence[np.ndarray]) -> float | None:
+def _seed_deviation(
+    members: Sequence[Sequence[run_files.Evaluated]], folds: Sequence[np.ndarray]
+) -> float | None:
     """Returns the deviation over seeds of the mean over folds.
 
     Args:
-        run: the run.
-        folds: for each fold that counts, `[seeds, queries]`.
+        members: the evaluations of each fold that counts.
+        folds: of each, `[seeds, queries]`.
     """
     numbers = {len(fold) for fold in folds}
     if len(numbers) > 1 or numbers == {1}:
         return None
-    seeds = [[member.seed for member in fold] for fold in run.folds]
+    seeds = [[member.seed for member in fold] for fold in members]
     known = [sorted(s for s in fold if s is not None) for fold in seeds]
     # By seed where folds have the same, else in the order given.
     if all(k == known[0] and len(set(k)) == len(s) for k, s in zip(known, seeds)):

@@ -19,7 +19,8 @@ class Options:
     Attributes:
         metrics: names such as 'ndcg_10'; those that all runs have by default.
         test: 't', 'wilcoxon' or 'randomisation'.
-        alternative: 'two-sided', or 'one-sided': that the reference is better.
+        alternative: 'two-sided', or 'one-sided': that the best is better than a run, or
+            a run than the baseline.
         correction: 'none', 'bonferroni' or 'holm', over the comparisons of a metric.
         level: significance level.
         against: the reference: 'best' for the run with the best mean of each metric, or

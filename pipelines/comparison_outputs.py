@@ -8,6 +8,20 @@ from pipelines import comparison_page, outputs, tables
 from pipelines.comparison import Comparison
 from tfr_ext import checkpoints
 
+FILES = ("table.md", "table.tex", "comparison.html", "comparison.json")
+
+
+def remove(output_dir: str) -> None:
+    """Removes what `write` wrote.
+
+    Args:
+        output_dir: directory of the files.
+    """
+    for name in FILES[::-1]:
+        path = os.path.join(output_dir, name)
+        if os.path.exists(path):
+            os.remove(path)
+
 
 def write(comparison: Comparison, output_dir: str) -> None:
     """Writes `comparison.json`, `table.md`, `table.tex` and `comparison.html`.

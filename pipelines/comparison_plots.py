@@ -242,9 +242,12 @@ def _svg(figure: Any, name: str) -> str:
         figure: the figure.
         name: begin of its identifiers, so that no two figures share one.
     """
+    import matplotlib
+
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(file, format="svg", transparent=True, metadata=nothing)
+    with matplotlib.rc_context({"svg.hashsalt": "tfr-ext"}):  # The same every time.
+        figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text, count=2)

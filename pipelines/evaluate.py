@@ -93,7 +93,7 @@ def evaluate() -> None:
         print(cut.describe())
     wanted = labels.from_flags(FLAGS)
     highest = wanted.highest(FLAGS.max_label, [judged])
-    if FLAGS.max_label is None and scorer is not None:
+    if FLAGS.max_label is None and scorer is not None and wanted == labels.AS_GIVEN:
         # The test lists alone may lack the highest grade of their collection.
         highest = max(highest, scorer.max_label or 0.0)
     convention = dataclasses.replace(convention, max_label=highest)
@@ -145,8 +145,9 @@ def check_source() -> None:
             "Give exactly one of --export, --run and --scores. "
             f"Received: {' and '.join(given) or 'none'}."
         )
-    if FLAGS.output_dir and os.path.exists(
-        os.path.join(FLAGS.output_dir, "checkpoints")
+    if FLAGS.output_dir and any(
+        os.path.exists(os.path.join(FLAGS.output_dir, name))
+        for name in ("checkpoints", "history.tsv")
     ):
         raise ValueError(
             f"--output_dir={FLAGS.output_dir} has a run of pipelines.train, which "

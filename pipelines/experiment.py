@@ -9,7 +9,6 @@ and started once more, the experiment goes on.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from absl import flags
 import tfr_ext
 from pipelines import (
     candidates,
+    cell_runs,
     cells,
     command,
     compare,
@@ -73,8 +73,9 @@ def define_flags() -> None:
     flags.DEFINE_integer("jobs", 2, "Processes at a time.", lower_bound=1)
     flags.DEFINE_integer(
         "threads",
-        None,
-        "Threads of each process; the processors over --jobs if left out.",
+        1,
+        "Threads of each process for one operation. The last digits of results depend "
+        "on it.",
         lower_bound=1,
     )
     flags.DEFINE_bool(
@@ -96,9 +97,13 @@ def experiment() -> None:
     for name, given in (("seeds", seeds), ("folds", FLAGS.folds)):
         if not given or len(set(given)) < len(given):
             raise ValueError(f"--{name} must be different values. Received: {given}.")
-    for name in ("model_dir", "seed"):
+    for name, instead in (
+        ("model_dir", "--output_dir"),
+        ("seed", "--seeds"),
+        ("overwrite", "another --output_dir"),
+    ):
         if FLAGS[name].present:
-            raise ValueError(f"--{name} has no meaning here: cells have their own.")
+            raise ValueError(f"--{name} has no meaning here. Give {instead}.")
     select_by = FLAGS.select_by or FLAGS.monitor
     if select_by not in FLAGS.metrics:
         raise ValueError(
@@ -111,7 +116,12 @@ def experiment() -> None:
             f"--against={FLAGS.against} must be {comparison_options.BEST!r} or the "
             f"name of a method: {', '.join(methods)}."
         )
-    with cells.alone(FLAGS.output_dir):
+    if FLAGS.plot_metric not in (None, *FLAGS.metrics):
+        raise ValueError(
+            f"--plot_metric={FLAGS.plot_metric} must be among "
+            f"--metrics={','.join(FLAGS.metrics)}."
+        )
+    with cell_runs.alone(FLAGS.output_dir):
         _run(methods, seeds, select_by)
 
 
@@ -119,19 +129,23 @@ def _run(
     methods: dict[str, list[candidates.Candidate]], seeds: list[int], select_by: str
 ) -> None:
     start = time.monotonic()
+    base = training_flags.given()
+    if training_flags.has_random_data() and FLAGS.data_seed is None:
+        base.append(f"--data_seed={seeds[0]}")  # All seeds have the same queries.
     plan = cells.Plan(
         output_dir=FLAGS.output_dir,
-        base=tuple(training_flags.given()),
+        base=tuple(base),
         candidates=tuple(c for found in methods.values() for c in found),
         folds=tuple(FLAGS.folds),
         seeds=tuple(seeds),
+        threads=FLAGS.threads,
     )
     print(
         f"{len(methods)} methods, {len(plan.candidates)} candidates, "
         f"{len(plan.folds)} folds, {len(seeds)} seeds. Reading the data ...",
         flush=True,
     )
-    everything = cells.check(plan)
+    everything = cell_runs.check(plan)
     cached = {cell for cell in everything if cell.is_finished}
     first = seeds[: FLAGS.selection_seeds]
     several = {name for name, found in methods.items() if len(found) > 1}
@@ -145,7 +159,9 @@ def _run(
     later = len(several) * len(plan.folds) * (len(seeds) - len(first))
     progress = _Progress(phases["select"], later)
     _train(phases["select"], progress)
-    choices = selection.choose(phases["select"], select_by)
+    choices = selection.choose(
+        [cell for cell in phases["select"] if cell.seed in first], select_by
+    )
     chosen = [
         cell
         for cell in everything
@@ -156,6 +172,7 @@ def _run(
     _train(phases["final"], progress)
     trained = [*phases["select"], *phases["final"]]
     failed = [cell for cell in trained if not cell.is_finished]
+    comparison_outputs.remove(FLAGS.output_dir)  # It may be of other cells.
     experiment_files.write(
         FLAGS.output_dir,
         phases,
@@ -179,13 +196,15 @@ def _run(
             },
         },
     )
-    _compare(methods, chosen, len(plan.folds) * len(seeds))
-    if failed:
-        sys.exit(
-            f"Error: {len(failed)} of {len(trained)} cells failed; the same command "
-            "tries them again:\n"
-            + "\n".join(f"  {_describe(cell)}: {cell.failure()}" for cell in failed)
-        )
+    try:
+        _compare(methods, chosen, len(plan.folds) * len(seeds))
+    finally:
+        if failed:
+            sys.exit(
+                f"Error: {len(failed)} of {len(trained)} cells failed; the same "
+                "command tries them again:\n"
+                + "\n".join(f"  {_describe(c)}: {c.failure()}" for c in failed)
+            )
 
 
 def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
@@ -193,8 +212,7 @@ def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
 
 
 def _train(wanted: list[cells.Cell], progress: _Progress) -> None:
-    threads = FLAGS.threads or max(1, (os.cpu_count() or 1) // FLAGS.jobs)
-    cells.run(wanted, FLAGS.jobs, threads, FLAGS.keep_models, progress.tell)
+    cell_runs.run(wanted, FLAGS.jobs, FLAGS.threads, FLAGS.keep_models, progress.tell)
 
 
 def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -> None:
@@ -214,8 +232,15 @@ def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -
                 f"{num_cells} cells are missing."
             )
     whole = {m: found for m, found in runs.items() if len(found) == num_cells}
-    if len(whole) < 2:
-        print("There are not two methods to compare.")
+    if len(whole) < 2 or FLAGS.against not in (comparison_options.BEST, *whole):
+        print(
+            "Nothing is compared: "
+            + (
+                "there are not two methods."
+                if len(whole) < 2
+                else f"the baseline, {FLAGS.against}, is missing."
+            )
+        )
         return
     compared = comparison.compare(
         whole, compare.options(FLAGS.metrics, comparison.Options().seed)
@@ -271,7 +296,7 @@ class _Progress:
 
 def _result(cell: cells.Cell) -> str:
     name = FLAGS.select_by or FLAGS.monitor
-    value = cell.metrics()["valid"][name]
+    value = cell.metrics()["valid"].get(name)
     return f"validation {name} " + ("-" if value is None else f"{value:.4f}")
 
 
@@ -283,7 +308,7 @@ def _describe(cell: cells.Cell) -> str:
 
 
 def _unfinished(wanted: Iterable[cells.Cell]) -> int:
-    return sum(not cell.is_finished for cell in wanted)
+    return len({cell.directory for cell in wanted if not cell.is_finished})
 
 
 def _duration(seconds: float) -> str:

@@ -17,7 +17,7 @@ AnyLists = Union[data.RankingLists, data.StreamedLists]
 # Metrics that only know relevant items and others.
 _BINARY = ("precision", "map", "mrr")
 # Metrics that take 2**label, whatever --gain says where losses relax them.
-_EXPONENTIAL = ("ndcg", "err")
+_EXPONENTIAL = ("ndcg", "err", "nerr")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -179,8 +179,16 @@ def _read_directory(path: str) -> Evaluated:
         if os.path.exists(curves):
             history = _read_table(curves, "epoch", any_number=True)[1]
     convention = report.get("convention")
-    if convention is not None and "labels" in report:
-        convention = {**convention, "labels": report["labels"]}
+    if convention is not None:
+        if "labels" in report:
+            convention = {**convention, "labels": report["labels"]}
+        cut = report.get("eval_list_size") or {}
+        if cut.get("test"):
+            # Lists that are cut otherwise are not the same task.
+            said = ", ".join(
+                f"{k.replace('_', ' ')} {v}" for k, v in cut["test"].items()
+            )
+            convention = {**convention, "lists_cut": said}
     return Evaluated(
         file, tuple(queries), values, convention, report.get("seed"), history
     )
@@ -214,7 +222,7 @@ def _read_table(
     Returns:
         The cells of the first column, and the others as numbers, NaN where empty.
     """
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         header = file.readline().rstrip("\r\n").split("\t")
         if header[0] != key or len(set(header)) < len(header) or len(header) < 2:
             raise ValueError(

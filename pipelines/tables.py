@@ -79,12 +79,22 @@ def cell(comparison: Comparison, run: str, metric: str) -> Cell:
     """Returns a cell of the table."""
     result, options = comparison.results[run][metric], comparison.options
     text = f"{result.mean:.{options.digits}f}"
-    if options.standard_errors and result.se_folds is not None:
-        text += f" ±{result.se_folds:.{options.digits}f}"
+    if options.standard_errors:
+        error = _standard_error(comparison, run, metric)
+        text += "" if error is None else f" ±{error:.{options.digits}f}"
     mark = {"": "", "better": UP, "worse": DOWN}[result.significant]
     if mark == DOWN and options.against == BEST:
         mark = DAGGER
     return Cell(text, mark, result.best)
+
+
+def _standard_error(comparison: Comparison, run: str, metric: str) -> float | None:
+    """Returns the standard error over folds, or over seeds where there is one fold."""
+    result = comparison.results[run][metric]
+    folds = next(one.folds for one in comparison.runs if one.name == run)
+    if len(folds) > 1 or result.sd_seeds is None:
+        return result.se_folds
+    return result.sd_seeds / len(folds[0]) ** 0.5
 
 
 def convention_text(comparison: Comparison) -> str:
@@ -124,8 +134,9 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
         + f" {of_fold}"
         + (", averaged by query)." if seeds[-1] > 1 else ").")
     )
-    if options.standard_errors and folds > 1:
-        sentences.append("± is the standard error over the folds.")
+    if options.standard_errors and (folds > 1 or seeds[-1] > 1):
+        over = "the folds" if folds > 1 else "the seeds"
+        sentences.append(f"± is the standard error over {over}.")
     costs = [title_of(m) for m in comparison.metrics if not metrics.higher_is_better(m)]
     if costs:
         sentences.append(f"{', '.join(costs)}: lower is better.")
@@ -135,7 +146,9 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
     if options.test == "randomisation":
         test += f" with {options.num_resamples:,} draws"
     if options.alternative == ONE_SIDED:
-        side = "one-sided (the reference is better)"
+        of_best = "the best is better than the run"
+        of_baseline = "the run is better than the baseline"
+        side = f"one-sided ({of_best if options.against == BEST else of_baseline})"
     else:
         side = "two-sided"
     how = (
@@ -147,6 +160,8 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
     )
     if options.against == BEST:
         marks = f"{DAGGER} is significantly worse than the best of that metric"
+    elif options.alternative == ONE_SIDED:
+        marks = f"{UP} is significantly better than {options.against}"
     else:
         marks = (
             f"{UP} and {DOWN} are significantly better and worse than {options.against}"

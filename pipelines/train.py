@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_ranking as tfr
 from absl import flags
 
 import tfr_ext
-from pipelines import command, heads, inputs, labels, outputs, training_flags
+from pipelines import (
+    command,
+    inputs,
+    labels,
+    outputs,
+    training_checks,
+    training_flags,
+)
 from pipelines import flags as shared_flags
-from tfr_ext import checkpoints, data, export, metrics, models, pipeline, schedules
+from tfr_ext import checkpoints, data, export, metrics, models, pipeline
 
 FLAGS = shared_flags.FLAGS
 
@@ -33,7 +39,7 @@ def define_flags() -> None:
 def train() -> None:
     """Trains as the flags say and leaves all files in --model_dir."""
     strategy = prepare_tensorflow()
-    checked = check_flags()
+    checked = training_checks.check_flags()
     loss_params, loss_schedules, head = (
         checked.loss_params,
         checked.loss_schedules,
@@ -73,24 +79,14 @@ def train() -> None:
         f"{datasets.train.num_batches:,} batches of up to {FLAGS.batch_size} lists; "
         f"padded / real items {datasets.train.padding_waste():.2f}"
     )
-    network = models.MLPScorer(
-        hidden_sizes=shared_flags.parse_integers(FLAGS.hidden_sizes, "hidden_sizes"),
-        batch_normalization=FLAGS.batch_normalization,
-        batch_norm_momentum=FLAGS.batch_norm_momentum,
-        dropout=FLAGS.dropout,
-        seed=FLAGS.seed,
-        compact=not FLAGS.jit_compile,
-        num_grades=head.num_grades,
-        activation=FLAGS.activation,
-        output_activation=FLAGS.output_activation,
-        l2_regularization=FLAGS.l2_regularization,
-    )
     transforms = None
     if FLAGS.feature_transforms:
         transforms = models.feature_transforms(FLAGS.feature_transforms, splits.train)
     ranking = pipeline.RankingPipeline(
         models.model_builder(
-            splits.train.num_features, head.scorer(network), transforms
+            splits.train.num_features,
+            head.scorer(training_checks.network(head)),
+            transforms,
         ),
         datasets,
         pipeline.RankingHparams(
@@ -129,91 +125,6 @@ def train() -> None:
     if ranking.is_writer:
         report(trained, splits, names, convention, wanted)
     ranking.wait_for_all()
-
-
-@dataclasses.dataclass(frozen=True)
-class Checked:
-    """What the flags say before any data is read."""
-
-    loss_params: dict[str, Any]
-    loss_schedules: dict[str, str]
-    head: heads.Head
-    names: list[str]
-    convention: metrics.Convention
-    labels: labels.Labels
-
-
-def check_flags() -> Checked:
-    """Reads and checks the flags that need no data.
-
-    Raises:
-        ValueError: if one is wrong, or they do not fit each other.
-    """
-    loss_params = training_flags.loss_parameters()
-    loss_schedules = shared_flags.parse_schedules(FLAGS.loss_schedule, "loss_schedule")
-    head = heads.from_flags(FLAGS, loss_params)
-    check_loss(loss_params, loss_schedules, head)
-    if 0 < FLAGS.max_padding < 1:
-        raise ValueError(
-            f"--max_padding must be 0 or at least 1. Received: {FLAGS.max_padding:g}."
-        )
-    names = metrics.parse_names(FLAGS.metrics)
-    convention = shared_flags.convention()
-    for name in [*names, FLAGS.monitor]:
-        convention.objective(name)
-    check_feature_transforms()
-    return Checked(
-        loss_params, loss_schedules, head, names, convention, labels.from_flags(FLAGS)
-    )
-
-
-def check_loss(
-    loss_params: dict[str, Any], loss_schedules: dict[str, str], head: heads.Head
-) -> None:
-    """Builds the loss and its graph, to find wrong parameters at once.
-
-    Raises:
-        ValueError: if either fails.
-    """
-    try:
-        params = head.loss_params(FLAGS.loss, loss_params)
-        if labels.needs_max_label(FLAGS.loss, params):
-            params = {**params, "max_label": 1.0}  # The data will tell.
-        params = schedules.loss_parameters(
-            FLAGS.loss, params, loss_schedules, 1, FLAGS.num_epochs
-        )
-        loss = tfr_ext.losses.get(FLAGS.loss, **params)
-        head.check_loss(FLAGS.loss, loss)
-        if loss_schedules:
-            try:
-                loss.set_step(FLAGS.num_epochs)
-            except ValueError as error:
-                raise ValueError(f"{error} (A step is an epoch here.)") from error
-        # Nothing runs: a random loss would draw its first numbers.
-        tf.function(loss).get_concrete_function(*head.example())
-    except (AttributeError, TypeError, ValueError) as error:
-        given, hints = [f"--loss={FLAGS.loss}"], ""
-        if FLAGS.lambda_weight:
-            given.append(f"--lambda_weight={FLAGS.lambda_weight}")
-            hints += "\n(--lambda_weight= drops it and its parameters.)"
-        for name in ("lambda_weight_param", "loss_param", "loss_schedule"):
-            values = getattr(FLAGS, name)
-            given += [f"--{name}={value}" for value in values]
-            hints += f"\n(--{name}= drops those before it.)" if values else ""
-        raise ValueError(f"{' '.join(given)}: {error}{hints}") from error
-
-
-def check_feature_transforms() -> None:
-    """Checks --feature_transforms, before any data is read.
-
-    Raises:
-        ValueError: if one is unknown or wrong.
-    """
-    try:
-        models.check_feature_transforms(FLAGS.feature_transforms)
-    except ValueError as error:
-        given = ",".join(FLAGS.feature_transforms)
-        raise ValueError(f"--feature_transforms={given}: {error}") from error
 
 
 def label_sampling(max_label: float) -> data.LabelTransform | None:

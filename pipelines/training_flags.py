@@ -327,6 +327,16 @@ def data_source() -> tuple[str, ...]:
     return (*(FLAGS[name].serialize() for name in names), *seed)
 
 
+def has_random_data() -> bool:
+    """Tells whether the lists that are evaluated depend on a seed."""
+    own_files = FLAGS.dataset == "text" or (
+        FLAGS.dataset == "elwc" and FLAGS.data_dir is None
+    )
+    held_out = own_files and not (FLAGS.valid_path and FLAGS.test_path)
+    cut = FLAGS.list_size is not None or FLAGS.eval_list_size is not None
+    return FLAGS.dataset == "synthetic" or held_out or cut
+
+
 def identity() -> dict[str, str]:
     """Returns how each flag is written that makes a run what it is.
 

@@ -300,10 +300,12 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                 first.append(losses.LossAnnealing(loss))
                 if hparams.loss_diagnostics:
                     diagnostics = loss.diagnostics()
+            warn = logging.warning if self.is_writer else lambda line: None
             if hparams.loss_diagnostics:
                 sample = self._dataset_builder.batches_of(0)
-                warn = logging.warning if self.is_writer else lambda line: None
                 first.append(diagnosis.TrainingDiagnosis(sample, loss, warn=warn))
+            else:
+                first.append(diagnosis.LossWatch(warn))
             model.compile(
                 optimizer=self._optimizer,
                 loss=loss,

@@ -10,7 +10,14 @@ import sys
 from absl import flags
 
 import tfr_ext
-from pipelines import candidates, experiment, heads, labels, train, training_flags
+from pipelines import (
+    candidates,
+    experiment,
+    heads,
+    labels,
+    training_checks,
+    training_flags,
+)
 from tfr_ext import datasets, schedules
 
 FLAGS = flags.FLAGS
@@ -27,7 +34,7 @@ def parse(*arguments):
 
 
 def build_loss():
-    """Builds the loss, without the graph that `train.check_flags` traces."""
+    """Builds the loss, without the graph that `training_checks.check_flags` traces."""
     params = training_flags.loss_parameters()
     head = heads.from_flags(FLAGS, params)
     params = head.loss_params(FLAGS.loss, params)
@@ -73,7 +80,7 @@ def content(path, check, done):
 def main():
     """Prints what is in the files."""
     paths = [argument for argument in sys.argv[1:] if argument != "--trace"]
-    check = train.check_flags if "--trace" in sys.argv else build_loss
+    check = training_checks.check_flags if "--trace" in sys.argv else build_loss
     experiment.define_flags()
     done = set()
     print(json.dumps({path: content(path, check, done) for path in paths}))

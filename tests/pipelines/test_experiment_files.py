@@ -38,7 +38,9 @@ def test_every_file_says_how_it_is_run():
     for path in FILES:
         comment = [x for x in open(ROOT / path) if x.startswith("#")]
         assert f"--flagfile={path}" in "".join(comment), path
-        assert f"--output_dir=experiments/{pathlib.Path(path).stem}" in "".join(comment)
+        assert f"--output_dir=models/experiments/{pathlib.Path(path).stem}" in "".join(
+            comment
+        )
 
 
 def test_the_candidates_are_those_of_the_papers(contents):

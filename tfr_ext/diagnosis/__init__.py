@@ -2,6 +2,6 @@
 
 from tfr_ext.diagnosis.labels import label_warnings
 from tfr_ext.diagnosis.not_finite import StopAtBadLoss, cause
-from tfr_ext.diagnosis.training import TrainingDiagnosis
+from tfr_ext.diagnosis.training import LossWatch, TrainingDiagnosis
 
-__all__ = ["StopAtBadLoss", "TrainingDiagnosis", "cause", "label_warnings"]
+__all__ = ["LossWatch", "StopAtBadLoss", "TrainingDiagnosis", "cause", "label_warnings"]

@@ -34,7 +34,8 @@ def of_batch(
         sample_weight: weights as the loss takes them.
 
     Returns:
-        Scalars by name: the norm of the gradients, and sums over lists.
+        Scalars by name: the loss and the norm of its gradients, both without penalties
+        on weights, and sums over lists.
     """
     optimizer: Any = getattr(model, "optimizer", None)
     variables = model.trainable_variables
@@ -43,9 +44,8 @@ def of_batch(
             y_true, model(features, training=False), True, y_true.shape.rank
         )
         tape.watch(scores)
-        total = tf.reduce_mean(loss(labels, scores, sample_weight))
-        if model.losses:
-            total += tf.add_n([tf.cast(x, total.dtype) for x in model.losses])
+        # Without penalties on weights, which would hide that nothing is learnt.
+        own = total = tf.reduce_mean(loss(labels, scores, sample_weight))
         is_scaled = isinstance(optimizer, tf.keras.mixed_precision.LossScaleOptimizer)
         if is_scaled:  # Else what float16 cannot hold would look like no gradient.
             total = optimizer.get_scaled_loss(total)
@@ -55,6 +55,7 @@ def of_batch(
     gradients = [tf.cast(g, tf.float32) for g in gradients if g is not None]
     metric = relaxed_metric(loss)
     return {
+        "loss": own,
         "gradient_norm": tf.linalg.global_norm(gradients),
         **_idle_lists(metric, labels, of_scores, sample_weight),
         **({} if metric is None else _both_metrics(metric, labels, scores)),
@@ -125,13 +126,14 @@ def of_all(
         metric_name: the metric that the loss relaxes, if it does.
 
     Returns:
-        What `TrainingDiagnosis` puts into the logs.
+        What `TrainingDiagnosis` puts into the logs, and the loss.
     """
     rows = [{name: float(x) for name, x in batch.items()} for batch in batches]
     norms = [row["gradient_norm"] for row in rows]
     total = {name: sum(row[name] for row in rows) for name in rows[0]}
     shares = {name: total[name] / max(1.0, total["lists"]) for name in CAUSES}
     measured = {
+        "loss": float(np.mean([row["loss"] for row in rows])),
         "gradient_norm": float(np.mean(norms)),
         "gradient_norm_max": float(np.max(norms)),
         "idle_lists": sum(shares.values()),

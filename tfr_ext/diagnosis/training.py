@@ -98,6 +98,9 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         self._sample = list(itertools.islice(self._batches, self._num_batches))
         if not self._sample:
             raise ValueError("`batches` must have at least one batch.")
+        # As a loss that a model is compiled with: under a strategy Keras refuses the
+        # mean over a batch to others.
+        loss._allow_sum_over_batch_size = True
         self._metric = measures.relaxed_metric(loss)
         self._warnings = epochs.EpochWarnings(self._metric, loss.get_config())
         self._not_finite_told = False
@@ -121,6 +124,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
             ],
             None if self._metric is None else self._metric.name,
         )
+        own_loss = measured.pop("loss")
         logs.update(measured)
         loss = float(logs.get("loss", 0.0))
         if not math.isfinite(loss) and not self._not_finite_told:
@@ -130,5 +134,27 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
                 f"The loss became {loss} in epoch {epoch + 1}. "
                 + not_finite.cause(self.model, features, labels)
             )
-        for line in self._warnings({"loss": loss, **measured}):
+        for line in self._warnings({"loss": own_loss, **measured}):
+            self._warn(f"After epoch {epoch + 1}: {line}")
+
+
+class LossWatch(tf.keras.callbacks.Callback):
+    """Warns where the loss stays the same, epoch after epoch.
+
+    `TrainingDiagnosis` does so too, and knows more.
+    """
+
+    def __init__(self, warn: Callable[[str], Any] = logging.warning):
+        """Initialises the callback.
+
+        Args:
+            warn: called with the line that tells it.
+        """
+        super().__init__()
+        self._warn = warn
+        self._warnings = epochs.EpochWarnings()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        for line in self._warnings({"loss": float((logs or {}).get("loss", 0.0))}):
             self._warn(f"After epoch {epoch + 1}: {line}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import numpy as np
 
 _MOST = float(np.finfo(np.float32).max)
@@ -64,7 +66,7 @@ def _text(path: str) -> np.ndarray:
 def _array(path: str) -> np.ndarray:
     try:
         scores = np.load(path, allow_pickle=False)
-    except (EOFError, ValueError) as error:
+    except (EOFError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: {error}") from error
     # Of an archive, np.load returns no array.
     if (

@@ -28,7 +28,10 @@ _BATCH = 1 << 22
 
 
 def differences(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
-    """Returns `a - b`, exactly 0 where the two are equal but for rounding.
+    """Returns `a - b`, equal where only rounding makes a difference.
+
+    It is a multiple of 1e-8, or more where values are above 1: exactly 0 where the two
+    are equal, and the same for differences such as .8 - .6 and .6 - .4.
 
     Args:
         a: values per query, `[..., queries]`.
@@ -54,8 +57,10 @@ def differences(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
         )
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("`a` and `b` must be finite. Leave out what does not count.")
-    equal = np.isclose(a, b, rtol=_RELATIVE_ROUNDING, atol=1e-12)
-    return np.where(equal, 0.0, a - b)
+    # On a grid, or rounding would decide which of two equal differences is greater.
+    largest = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
+    step = _RELATIVE_ROUNDING * 2.0 ** np.ceil(np.log2(max(largest, 1.0)))
+    return np.round((a - b) / step) * step
 
 
 def p_value(
@@ -232,7 +237,7 @@ def _randomisation(
     observed = turned.sum(axis=1)
     # Sums of the same numbers in another order are equal.
     least = np.abs(observed) if alternative == "two-sided" else observed
-    least = least - 1e-12 * np.abs(turned).sum(axis=1)
+    least = least - 1e-10 * np.abs(turned).sum(axis=1)
     extreme, count = np.zeros(len(rows)), 0
     for signs in batches:
         sums = signs @ turned.T

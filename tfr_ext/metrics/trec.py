@@ -173,7 +173,7 @@ def read_run(path: str, lists: RankingLists) -> TrecRun:
 def _parse_run(path: str) -> TrecRun:
     run: dict[str, dict[str, float]] = {}
     first_tag = ""
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             cells = line.split()
             if not cells:

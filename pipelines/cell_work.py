@@ -1,0 +1,161 @@
+"""What the processes of an experiment do: check the cells, and train them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing import connection, parent_process
+from typing import Any
+
+import tensorflow as tf
+from absl import flags
+
+import tfr_ext
+from pipelines import (
+    candidates,
+    checksums,
+    command,
+    train,
+    training_checks,
+    training_flags,
+)
+from pipelines.cells import LOG, Cell, Plan
+
+FLAGS = flags.FLAGS
+
+# Cells are short: saving each epoch would take a good part of their time.
+_CHECKPOINT_EPOCHS = 10
+# What training leaves and an experiment has no more use for.
+_LARGE = ("checkpoints", "export", "tensorboard")
+
+
+def enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
+    """Does the work of a process, which ends when its parent does."""
+    parent: Any = parent_process()
+
+    def follow() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    train.define_flags()
+    work(pipe, *arguments)
+
+
+def _parse(arguments: Sequence[str], model_dir: str) -> None:
+    """Parses the flags of a cell in place of those before."""
+    FLAGS.unparse_flags()
+    FLAGS(["pipelines.train", *arguments, f"--model_dir={model_dir}"])
+
+
+def check(pipe: Any, plan: Plan) -> None:
+    """Sends the cells of a plan, or a message that tells what is wrong."""
+    command.quieten()
+    try:
+        pipe.send(_cells(plan))
+    except (*command.MENDABLE, flags.Error) as error:
+        pipe.send(str(error) or type(error).__name__)
+
+
+def _cells(plan: Plan) -> list[Cell]:
+    found: dict[str, Cell] = {}
+    cells = []
+    digests: dict[tuple[str, ...], str] = {}
+    for candidate in plan.candidates:
+        for fold in plan.folds:
+            base = candidates.in_fold(plan.base, fold)
+            for seed in plan.seeds:
+                arguments = (*base, *candidate.arguments(fold), f"--seed={seed}")
+                try:
+                    _parse(arguments, "unused")
+                    if fold == plan.folds[0] and seed == plan.seeds[0]:
+                        training_checks.check_flags()
+                    source = training_flags.data_source()
+                    if source not in digests:
+                        digests[source] = checksums.of_data(FLAGS)
+                        training_checks.check_data()
+                except (*command.MENDABLE, flags.Error) as error:
+                    raise ValueError(
+                        f"--method={candidate.method}, candidate {candidate.text!r}, "
+                        f"fold {fold}: {error}"
+                    ) from error
+                identity = {
+                    "data": digests[source],
+                    "flags": training_flags.identity(),
+                    "tensorflow": tf.__version__,
+                    "threads": plan.threads,
+                    "version": tfr_ext.__version__,
+                }
+                text = json.dumps(identity, sort_keys=True)
+                key = hashlib.sha256(text.encode()).hexdigest()[:16]
+                directory = os.path.join(plan.output_dir, "cells", key)
+                cell = Cell(candidate, fold, seed, arguments, directory)
+                twin = found.setdefault(f"{candidate.method}\n{key}", cell)
+                if twin is not cell:
+                    raise ValueError(
+                        f"--method={candidate.method}: these are the same training: "
+                        f"{_where(twin)}; {_where(cell)}."
+                        + (" No flag has {fold}." if twin.fold != fold else "")
+                    )
+                cells.append(cell)
+    return cells
+
+
+def _where(cell: Cell) -> str:
+    return f"{cell.candidate.text!r}, fold {cell.fold}, seed {cell.seed}"
+
+
+def train_all(pipe: Any, threads: int, keep_models: bool) -> None:
+    """Trains the cells that it is sent, and sends back whether they are trained."""
+    _set_threads(threads)
+    while True:
+        try:
+            cell = pipe.recv()
+        except EOFError:
+            return
+        os.makedirs(cell.directory, exist_ok=True)
+        path = os.path.join(cell.directory, LOG)
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for stream in (1, 2):
+            os.dup2(log, stream)
+        os.close(log)
+        pipe.send(_train(cell, keep_models))
+
+
+def _train(cell: Cell, keep_models: bool) -> bool:
+    """Trains a cell, and returns whether it is trained."""
+    defaults = [f"--checkpoint_epochs={_CHECKPOINT_EPOCHS}"]
+    if not keep_models:
+        defaults += ["--noexport_model", "--nodraw_curves"]
+    try:
+        _parse([*defaults, *cell.arguments, "--verbose=silent"], cell.directory)
+        command.quieten()
+        # Half a run, on the same data in another place.
+        FLAGS["overwrite"].value = training_flags.is_other_run(cell.directory)
+        train.train()
+    except (*command.MENDABLE, flags.Error) as error:
+        print(f"Error: {' '.join(str(error).split())}", flush=True)
+        return False
+    except Exception as error:  # whatever it is: the others go on
+        traceback.print_exc()
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"Error: {reason}", flush=True)
+        return False
+    finally:
+        sys.stdout.flush()
+        tf.keras.backend.clear_session()
+    if not keep_models:
+        for name in _LARGE:
+            shutil.rmtree(os.path.join(cell.directory, name), ignore_errors=True)
+    return True
+
+
+def _set_threads(threads: int) -> None:
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
