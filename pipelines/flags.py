@@ -70,7 +70,7 @@ def define_data_flags() -> None:
         "list_size",
         None,
         "Most items of a list in training; longer lists are cut to the best of "
-        "--first_stage_feature, or else to a random choice of their items by --data_seed.",
+        "--first_stage_feature, or else to a random choice by --data_seed.",
         lower_bound=1,
     )
     flags.DEFINE_integer(

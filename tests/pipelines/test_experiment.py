@@ -2,6 +2,7 @@
 
 import csv
 import json
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -12,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from pipelines import candidates, cells, selection
+from pipelines import candidates, cell_runs, cells, selection
 from tests.commands import ROOT
 from tests.conftest import run_command
 
@@ -44,6 +45,8 @@ def test_choices_are_all_combinations_and_lines_of_a_name_add_up():
         (": --loss=x", "NAME: --FLAG=VALUE"),
         ("A: --loss='x", "No closing quotation"),
         ("A: --x={1|1}", "twice"),
+        ("A: --seed={1|2}", "cannot differ"),
+        ("A: --gain=linear", "cannot differ"),
     ],
 )
 def test_wrong_methods_are_told(text, message):
@@ -83,6 +86,52 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
     # Of a cost the least is the best.
     costs = selection.choose(trained, "arp")
     assert costs["M", "f1"].candidate.text == "--x=1"
+
+
+class Worker(cell_runs._Worker):
+    """Trains nothing; dies of what is called 'dies', and of 'idle' before it begins."""
+
+    made: list = []
+
+    def __init__(self, threads, keep_models):
+        self.pipe, self.other = multiprocessing.Pipe()
+        self.num_cells, self.ended = 0, False
+        self.made.append(self)
+
+    def send(self, cell):
+        self._cell = cell
+        self.num_cells += 1
+        if cell.fold == "idle" and self.num_cells > 1:
+            return False
+        if cell.fold == "dies":
+            self.other.close()
+        else:
+            pathlib.Path(cell.directory).mkdir(exist_ok=True)
+            (pathlib.Path(cell.directory) / "metrics.json").write_text("{}")
+            self.other.send(True)
+        return True
+
+    def end(self):
+        self.ended = True
+        self.pipe.close()
+
+
+def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(cell_runs, "_Worker", Worker)
+    monkeypatch.setattr(Worker, "made", [])
+    one = candidates.Candidate("M", ())
+    names = ["a", "dies", "b", "idle", "c"]
+    wanted = [cells.Cell(one, n, 1, (), str(tmp_path / n)) for n in names]
+    # Another method's cell that is the same training is trained once.
+    wanted.append(
+        cells.Cell(candidates.Candidate("N", ()), "c", 1, (), wanted[-1].directory)
+    )
+    outcomes = {}
+    cell_runs.run(wanted, 1, 1, False, lambda o: outcomes.setdefault(o.cell.fold, o.ok))
+    assert outcomes == {"a": True, "dies": False, "b": True, "idle": True, "c": True}
+    assert wanted[1].failure() == "Error: its process was killed."
+    assert len(Worker.made) == 3 and all(worker.ended for worker in Worker.made)
+    assert all(cell.is_finished for cell in wanted if cell.fold != "dies")
 
 
 def write_folds(folder):
@@ -223,11 +272,15 @@ def test_what_is_finished_is_not_done_again_and_other_data_is(experiment, folds)
     [
         (["--method=A: --loss=no_loss"], "no_loss"),
         (["--folds=1,3"], "Fold3"),
+        (["--method=ListNet: --loss=list_net_loss --learning_rate=5e-2"], "same"),
+        (["--method=A: --dropout=1.5"], "dropout"),
         (["--folds=1,1"], "--folds"),
         (["--select_by=map"], "--select_by=map"),
         (["--seed=3"], "--seed"),
         (["--against=Smooth"], "--against=Smooth"),
         (["--level=2"], "level"),
+        (["--plot_metric=map"], "--plot_metric=map"),
+        (["--overwrite"], "--overwrite"),
     ],
 )
 def test_wrong_flags_end_it_before_any_training(folds, tmp_path, flags, message):
