@@ -150,9 +150,7 @@ def alone(directory: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(
-                f"--output_dir={directory}: an experiment is running in it."
-            ) from None
+            raise ValueError(f"An experiment is running in {directory}.") from None
         yield
 
 

@@ -94,7 +94,7 @@ def _cells(plan: Plan) -> list[Cell]:
                 }
                 text = json.dumps(identity, sort_keys=True)
                 key = hashlib.sha256(text.encode()).hexdigest()[:16]
-                directory = os.path.join(plan.output_dir, "cells", key)
+                directory = os.path.join(plan.cells_dir, key)
                 cell = Cell(candidate, fold, seed, arguments, directory)
                 twin = found.setdefault(f"{candidate.method}\n{key}", cell)
                 if twin is not cell:

@@ -85,7 +85,7 @@ class Plan:
     """Candidates, folds and seeds, with what makes them cells.
 
     Attributes:
-        output_dir: directory of the experiment.
+        cells_dir: directory of the cells' directories.
         base: flags of all cells; `{fold}` in them stands for the fold.
         candidates: all candidates.
         folds: names of the folds.
@@ -93,7 +93,7 @@ class Plan:
         threads: threads of a process, on which the last digits depend.
     """
 
-    output_dir: str
+    cells_dir: str
     base: tuple[str, ...]
     candidates: tuple[candidates.Candidate, ...]
     folds: tuple[str, ...]

@@ -9,6 +9,7 @@ and started once more, the experiment goes on.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterable
@@ -70,6 +71,21 @@ def define_flags() -> None:
         "Validation metric by which a candidate is chosen for each method and fold; "
         "--monitor if left out.",
     )
+    flags.DEFINE_enum(
+        "select_for",
+        selection.FOLD,
+        [selection.FOLD, selection.ALL],
+        "'fold' chooses a candidate for each fold by its own validation queries, 'all' "
+        "one for all folds by the mean over their validation queries. With "
+        "cross-validation folds these are test queries of other folds: 'all' is less "
+        "noisy, and common, but not blind.",
+    )
+    flags.DEFINE_string(
+        "cells_dir",
+        None,
+        "Directory of the cells, which experiments may share; 'cells' in --output_dir "
+        "if left out.",
+    )
     flags.DEFINE_integer("jobs", 2, "Processes at a time.", lower_bound=1)
     flags.DEFINE_integer(
         "threads",
@@ -121,7 +137,7 @@ def experiment() -> None:
             f"--plot_metric={FLAGS.plot_metric} must be among "
             f"--metrics={','.join(FLAGS.metrics)}."
         )
-    with cell_runs.alone(FLAGS.output_dir):
+    with cell_runs.alone(FLAGS.output_dir), cell_runs.alone(_cells_dir()):
         _run(methods, seeds, select_by)
 
 
@@ -133,7 +149,7 @@ def _run(
     if training_flags.has_random_data() and FLAGS.data_seed is None:
         base.append(f"--data_seed={seeds[0]}")  # All seeds have the same queries.
     plan = cells.Plan(
-        output_dir=FLAGS.output_dir,
+        cells_dir=_cells_dir(),
         base=tuple(base),
         candidates=tuple(c for found in methods.values() for c in found),
         folds=tuple(FLAGS.folds),
@@ -160,7 +176,9 @@ def _run(
     progress = _Progress(phases["select"], later)
     _train(phases["select"], progress)
     choices = selection.choose(
-        [cell for cell in phases["select"] if cell.seed in first], select_by
+        [cell for cell in phases["select"] if cell.seed in first],
+        select_by,
+        FLAGS.select_for,
     )
     chosen = [
         cell
@@ -189,6 +207,7 @@ def _run(
             "seeds": seeds,
             "selection_seeds": len(first),
             "select_by": select_by,
+            "select_for": FLAGS.select_for,
             "flags": [*plan.base, *(f"--method={text}" for text in FLAGS.method)],
             "versions": {
                 "tfr_ext": tfr_ext.__version__,
@@ -205,6 +224,10 @@ def _run(
                 "command tries them again:\n"
                 + "\n".join(f"  {_describe(c)}: {c.failure()}" for c in failed)
             )
+
+
+def _cells_dir() -> str:
+    return FLAGS.cells_dir or os.path.join(FLAGS.output_dir, "cells")
 
 
 def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:

@@ -25,7 +25,13 @@ class Choice:
     valid: float
 
 
-def choose(trained: Sequence[Cell], select_by: str) -> dict[tuple[str, str], Choice]:
+# For each fold its own candidate, or one for all folds, by their mean.
+FOLD, ALL = "fold", "all"
+
+
+def choose(
+    trained: Sequence[Cell], select_by: str, select_for: str = FOLD
+) -> dict[tuple[str, str], Choice]:
     """Chooses a candidate for each method and fold, by validation alone.
 
     A candidate of which a cell is not finished is not chosen. Of equals the one that
@@ -34,6 +40,8 @@ def choose(trained: Sequence[Cell], select_by: str) -> dict[tuple[str, str], Cho
     Args:
         trained: the cells of the selection.
         select_by: the validation metric.
+        select_for: `FOLD`, or `ALL` for the same candidate in all folds, by the mean
+            over folds.
 
     Returns:
         The choice by names of method and fold; nothing where no candidate is left.
@@ -43,13 +51,25 @@ def choose(trained: Sequence[Cell], select_by: str) -> dict[tuple[str, str], Cho
     for cell in trained:
         by_candidate = values.setdefault((cell.candidate.method, cell.fold), {})
         by_candidate.setdefault(cell.candidate, []).append(_valid(cell, select_by))
+    means = {
+        where: {c: float(np.mean(v)) for c, v in by_candidate.items()}
+        for where, by_candidate in values.items()
+    }
     choices = {}
-    for where, by_candidate in values.items():
-        means = {c: float(np.mean(v)) for c, v in by_candidate.items()}
-        possible = [c for c, mean in means.items() if np.isfinite(mean)]
+    for method, fold in means:
+        decisive = [
+            of_fold
+            for (other, name), of_fold in means.items()
+            if other == method and (select_for == ALL or name == fold)
+        ]
+        scores = {
+            c: sign * float(np.mean([of_fold.get(c, np.nan) for of_fold in decisive]))
+            for c in means[method, fold]
+        }
+        possible = [c for c, score in scores.items() if np.isfinite(score)]
         if possible:
-            best = max(possible, key=lambda c: sign * means[c])
-            choices[where] = Choice(best, means[best])
+            best = max(possible, key=lambda c: scores[c])
+            choices[method, fold] = Choice(best, means[method, fold][best])
     return choices
 
 

@@ -83,6 +83,11 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
         ("M", "f1"): ("--x=2", 0.4),
         ("M", "f2"): ("--x=1", 0.5),
     }
+    # For all folds at once: M 1 has .3 and .5, M 2 has .4 and .4, and and the first of equals wins.
+    of_all = selection.choose(trained[:6], "ndcg", selection.ALL)
+    assert [of_all["M", f].candidate.text for f in ("f1", "f2")] == ["--x=1"] * 2
+    of_all = selection.choose([*trained[:4], *trained[5:6]], "ndcg", selection.ALL)
+    assert {c.candidate.text for c in of_all.values()} == {"--x=2"}
     # Of a cost the least is the best.
     costs = selection.choose(trained, "arp")
     assert costs["M", "f1"].candidate.text == "--x=1"
