@@ -97,6 +97,7 @@ class LongLists:
         return {
             "list_size": self._list_size,
             "first_stage_feature": self._feature,
+            "seed": self._seed if self._feature is None else None,
             "lists_cut": self.num_cut,
             "items_left_out": self._items - self._items_kept,
             "relevant_left_out": self._relevant - self._relevant_kept,

@@ -182,6 +182,8 @@ def is_finished() -> bool:
         )
     if os.path.exists(os.path.join(directory, "metrics.json")):
         print(f"The run in {directory} is finished: there is nothing to do.")
+        if FLAGS.export_model and not os.path.exists(os.path.join(directory, "export")):
+            print("It has no export, as --noexport_model was given then.")
         return True
     return False
 

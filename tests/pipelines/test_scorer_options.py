@@ -83,6 +83,7 @@ def test_lists_are_cut_in_validation_and_test_and_it_is_told(run):
     assert report["eval_list_size"]["test"] == {
         "list_size": 4,
         "first_stage_feature": 6,
+        "seed": None,
         "lists_cut": 6,
         "items_left_out": 30,
         "relevant_left_out": left_out,
