@@ -83,7 +83,7 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
         ("M", "f1"): ("--x=2", 0.4),
         ("M", "f2"): ("--x=1", 0.5),
     }
-    # For all folds at once: M 1 has .3 and .5, M 2 has .4 and .4, and and the first of equals wins.
+    # For all folds at once: M 1 has .3 and .5, M 2 .4 twice; the first of equals wins.
     of_all = selection.choose(trained[:6], "ndcg", selection.ALL)
     assert [of_all["M", f].candidate.text for f in ("f1", "f2")] == ["--x=1"] * 2
     of_all = selection.choose([*trained[:4], *trained[5:6]], "ndcg", selection.ALL)
