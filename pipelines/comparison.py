@@ -146,8 +146,6 @@ def compare(
         raise ValueError(
             f"A comparison needs at least two runs. Received: {len(runs)}."
         )
-    if BEST in runs:
-        raise ValueError(f"A run cannot be called '{BEST}': that means the best run.")
     if options.against not in (BEST, *runs):
         raise ValueError(
             f"`against` must be '{BEST}' or the name of a run, one of {list(runs)}. "

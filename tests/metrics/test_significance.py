@@ -175,3 +175,22 @@ def test_wrong_p_values():
         significance.adjusted([0.5, 1.5])
     with pytest.raises(ValueError, match="`correction` must be one of"):
         significance.adjusted([0.5], "sidak")
+
+
+@pytest.mark.parametrize("cut_off", [3, 5, 7, 10])
+def test_rounding_breaks_no_ties(cut_off):
+    """Values of P@k in a file have the tests of the counts that they are made of."""
+    rng = np.random.default_rng(cut_off)
+    a, b = rng.integers(0, cut_off + 1, [2, 150])
+    b = np.where(rng.random(150) < 0.4, a, b)
+    written = [np.round(counts / cut_off, 9) for counts in (a, b)]
+    assert significance.p_value(*written, "wilcoxon") == significance.p_value(
+        a, b, "wilcoxon"
+    )
+    assert significance.p_value(*written, "randomisation") == significance.p_value(
+        a, b, "randomisation"
+    )
+    for test in significance.TESTS:
+        assert significance.direction(*written, test) == significance.direction(
+            a, b, test
+        )

@@ -88,8 +88,9 @@ def test_the_command(runs, tmp_path):
         f"{result['mean']:.4f}†",
     ):
         assert text in done.stdout
-    assert "one-sided (the reference is better) randomisation test with 999" in (
-        " ".join(done.stdout.split())
+    assert (
+        "one-sided (the best is better than the run) randomisation test with 999"
+        in (" ".join(done.stdout.split()))
     )
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "comparison.html",

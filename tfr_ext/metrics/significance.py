@@ -30,8 +30,8 @@ _BATCH = 1 << 22
 def differences(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
     """Returns `a - b`, equal where only rounding makes a difference.
 
-    It is a multiple of 1e-8, or more where values are above 1: exactly 0 where the two
-    are equal, and the same for differences such as .8 - .6 and .6 - .4.
+    It is exactly 0 where the two are equal, and the same for differences such as
+    .8 - .6 and .6 - .4: those that are within 1e-8, or more where values are above 1.
 
     Args:
         a: values per query, `[..., queries]`.
@@ -57,10 +57,14 @@ def differences(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
         )
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("`a` and `b` must be finite. Leave out what does not count.")
-    # On a grid, or rounding would decide which of two equal differences is greater.
-    largest = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
-    step = _RELATIVE_ROUNDING * 2.0 ** np.ceil(np.log2(max(largest, 1.0)))
-    return np.round((a - b) / step) * step
+    change = a - b
+    largest = max(1.0, np.abs(a).max(initial=0), np.abs(b).max(initial=0))
+    # Else rounding would decide which of two equal differences is greater.
+    sizes, which = np.unique(np.append(0.0, np.abs(change)), return_inverse=True)
+    groups = np.cumsum(np.append(0, np.diff(sizes) > _RELATIVE_ROUNDING * largest))
+    first = np.append(0, np.flatnonzero(np.diff(groups)) + 1)
+    sizes = sizes[first][groups]
+    return np.sign(change) * sizes[which.ravel()[1:]].reshape(change.shape)
 
 
 def p_value(
@@ -151,8 +155,9 @@ def direction(a: npt.ArrayLike, b: npt.ArrayLike, test: str = "t") -> np.ndarray
         # Those without a difference count 0 and shift the others' ranks alike.
         ranks = stats.rankdata(np.abs(change), axis=-1)
         ranks -= (change == 0).sum(axis=-1, keepdims=True)
-        change = np.sign(change) * ranks
-    return np.sign(change.sum(axis=-1)).astype(int)
+        return np.sign((np.sign(change) * ranks).sum(axis=-1)).astype(int)
+    total = change.sum(axis=-1)
+    return np.where(np.abs(total) <= _rounding(change), 0, np.sign(total)).astype(int)
 
 
 def adjusted(p_values: npt.ArrayLike, correction: str = "bonferroni") -> np.ndarray:
@@ -204,6 +209,12 @@ def wins_ties_losses(
     return signs[0], signs[1], signs[2]
 
 
+def _rounding(change: np.ndarray) -> np.ndarray:
+    """Returns by how much sums of differences may be wrong, `[...]`."""
+    largest = np.maximum(1.0, np.abs(change).max(axis=-1))
+    return _RELATIVE_ROUNDING * largest * change.shape[-1]
+
+
 def _t(rows: np.ndarray, alternative: str) -> np.ndarray:
     from scipy import stats
 
@@ -237,7 +248,7 @@ def _randomisation(
     observed = turned.sum(axis=1)
     # Sums of the same numbers in another order are equal.
     least = np.abs(observed) if alternative == "two-sided" else observed
-    least = least - 1e-10 * np.abs(turned).sum(axis=1)
+    least = least - _rounding(turned)
     extreme, count = np.zeros(len(rows)), 0
     for signs in batches:
         sums = signs @ turned.T
