@@ -246,3 +246,30 @@ def test_losses_of_distributions_have_no_relaxed_metric(tmp_path):
     assert trained.history["gradient_norm"][0] > 0
     assert trained.history["idle_lists"] == [0]
     assert not [name for name in trained.history if "relaxed" in name]
+
+
+def test_a_penalty_on_weights_hides_nothing():
+    """A dead model's loss is told though the penalty still shrinks its weights."""
+    lines = []
+    model = tf.keras.Sequential(
+        [
+            tf.keras.layers.Dense(1, kernel_regularizer="l2"),
+            tf.keras.layers.Lambda(lambda scores: 0.0 * scores[..., 0]),
+        ]
+    )
+    batch = (tf.ones([2, 3, 4]), tf.constant([[1.0, 0.0, 2.0]] * 2))
+    model.compile("sgd", losses.ListNetLoss())
+    watch = diagnosis.TrainingDiagnosis([batch], warn=lines.append)
+    fitted = model.fit(*batch, epochs=4, verbose=0, callbacks=[watch])
+    assert fitted.history["loss"][0] > fitted.history["loss"][-1]
+    np.testing.assert_array_equal(fitted.history["gradient_norm"], 0)
+    assert any("The gradient is 0" in line for line in lines)
+    assert any("in 3 epochs in a row" in line for line in lines)
+
+
+def test_a_constant_loss_is_told_without_the_diagnosis():
+    lines = []
+    watch = diagnosis.LossWatch(lines.append)
+    for epoch in range(4):
+        watch.on_epoch_end(epoch, {"loss": 0.5})
+    assert len(lines) == 1 and lines[0].startswith("After epoch 3: The loss was 0.5")
