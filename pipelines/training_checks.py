@@ -107,6 +107,8 @@ def network(head: heads.Head) -> models.MLPScorer:
         activation=FLAGS.activation,
         output_activation=FLAGS.output_activation,
         l2_regularization=FLAGS.l2_regularization,
+        batch_norm_epsilon=FLAGS.batch_norm_epsilon,
+        initializer=FLAGS.initializer,
     )
 
 

@@ -11,7 +11,7 @@ from pipelines import flags as shared_flags
 from pipelines import heads
 from tfr_ext import data, models, schedules
 from tfr_ext.losses import lambda_weights
-from tfr_ext.models import transforms
+from tfr_ext.models import scorers, transforms
 
 FLAGS = flags.FLAGS
 
@@ -104,6 +104,19 @@ def define_training_flags(model_dir: bool = True) -> None:
     )
     flags.DEFINE_float(
         "batch_norm_momentum", 0.9, "Momentum of the moving batch statistics."
+    )
+    flags.DEFINE_float(
+        "batch_norm_epsilon",
+        1e-3,
+        "What is added to variances: 0.001 as in Keras, or 0.00001 as in PyTorch.",
+    )
+    flags.DEFINE_enum(
+        "initializer",
+        "glorot",
+        scorers.INITIALIZERS,
+        "Where weights begin: 'glorot' as in Keras, uniform within sqrt(6 / (inputs + "
+        "outputs)) and biases 0; 'pytorch' as there, both uniform within 1 / "
+        "sqrt(inputs).",
     )
     flags.DEFINE_string(
         "loss",

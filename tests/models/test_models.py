@@ -342,3 +342,16 @@ def test_a_saved_model_loads_without_custom_objects(tmp_path):
 def test_wrong_arguments_are_named(arguments, name):
     with pytest.raises(ValueError, match=name):
         models.MLPScorer(**arguments)
+
+
+def test_weights_begin_as_in_pytorch_if_wanted():
+    model = build(hidden_sizes=[50], initializer="pytorch", batch_norm_epsilon=1e-5)
+    for name, inputs in (("hidden_1", 3), ("score", 50)):
+        kernel, bias = model.get_layer(name).get_weights()
+        limit = inputs**-0.5
+        for values in (kernel, bias):
+            assert (np.abs(values) <= limit).all() and values.any()
+        assert np.abs(kernel).max() > 0.9 * limit
+    assert model.get_layer("normalization_1").epsilon == 1e-5
+    kernel, bias = build(hidden_sizes=[50]).get_layer("hidden_1").get_weights()
+    assert np.abs(kernel).max() <= (6 / 53) ** 0.5 and not bias.any()

@@ -20,6 +20,7 @@ PADDING_SCORE = math.log(1e-10)
 # Names of Keras that `MLPScorer` takes; a function of one unit alone, no softmax.
 ACTIVATIONS = ["relu", "elu", "selu", "gelu", "swish", "softplus", "sigmoid", "tanh"]
 OUTPUT_ACTIVATIONS = ["linear", "sigmoid"]
+INITIALIZERS = ["glorot", "pytorch"]
 
 
 class CompactScorer(tfr.keras.model.UnivariateScorer):
@@ -93,6 +94,8 @@ class MLPScorer(CompactScorer):
         activation: str = "relu",
         output_activation: str = "linear",
         l2_regularization: float = 0.0,
+        batch_norm_epsilon: float = 1e-3,
+        initializer: str = "glorot",
     ):
         """Initialises the scorer.
 
@@ -115,6 +118,10 @@ class MLPScorer(CompactScorer):
                 the loss, over the kernels of all dense layers, that of the output too,
                 and over nothing else (no biases, no batch normalisation). Its gradient
                 is `r * w`.
+            batch_norm_epsilon: added to variances; Keras' 1e-3, where PyTorch has 1e-5.
+            initializer: where weights begin. 'glorot', as in Keras: uniform within
+                `sqrt(6 / (inputs + outputs))`, biases 0. 'pytorch', as there: weights
+                and biases uniform within `1 / sqrt(inputs)`.
 
         Raises:
             ValueError: if an argument is out of range.
@@ -135,6 +142,8 @@ class MLPScorer(CompactScorer):
                 "`output_activation` must be 'linear' with `num_grades`: a softmax "
                 f"takes the logits of grades. Received: {output_activation!r}."
             )
+        checks.choice("initializer", initializer, INITIALIZERS)
+        checks.positive("batch_norm_epsilon", batch_norm_epsilon)
         rate = checks.not_negative("l2_regularization", l2_regularization)
         for name, value in (
             ("batch_norm_momentum", batch_norm_momentum),
@@ -145,6 +154,8 @@ class MLPScorer(CompactScorer):
         self._hidden_sizes = list(hidden_sizes)
         self._batch_normalization = batch_normalization
         self._momentum = batch_norm_momentum
+        self._epsilon = batch_norm_epsilon
+        self._initializer = initializer
         self._dropout = dropout
         self._seed = seed
         self._units = 1 if num_grades is None else num_grades
@@ -167,24 +178,28 @@ class MLPScorer(CompactScorer):
         if not self._hidden_sizes:
             x = self._dropped(x, 0, dtype="float32")
         for i, size in enumerate(self._hidden_sizes, 1):
-            x = self._dense(size, self._activation, f"hidden_{i}")(x)
+            x = self._dense(x, size, self._activation, f"hidden_{i}")
             x = self._normalized(x, f"normalization_{i}")
             x = self._dropped(x, i)
         # Scores in float32 under any precision policy, as losses want them.
         return self._dense(
-            self._units, self._output_activation, "score", dtype="float32"
-        )(x)
+            x, self._units, self._output_activation, "score", dtype="float32"
+        )
 
     def _dense(
-        self, size: int, activation: str, name: str, **kwargs: Any
-    ) -> tf.keras.layers.Layer:
+        self, x: tf.Tensor, size: int, activation: str, name: str, **kwargs: Any
+    ) -> tf.Tensor:
+        if self._initializer == "pytorch":
+            limit = 1.0 / math.sqrt(x.shape[-1])
+            for part in ("kernel_initializer", "bias_initializer"):
+                kwargs[part] = tf.keras.initializers.RandomUniform(-limit, limit)
         return tf.keras.layers.Dense(
             size,
             activation=activation,
             kernel_regularizer=self._penalty,
             name=name,
             **kwargs,
-        )
+        )(x)
 
     def _dropped(self, x: tf.Tensor, number: int, **kwargs: Any) -> tf.Tensor:
         if not self._dropout:
@@ -197,7 +212,7 @@ class MLPScorer(CompactScorer):
         if not self._batch_normalization:
             return x
         return layers.ItemBatchNormalization(
-            momentum=self._momentum, name=name, **kwargs
+            momentum=self._momentum, epsilon=self._epsilon, name=name, **kwargs
         )(x)
 
 
