@@ -49,7 +49,7 @@ def main() -> None:
                 )
                 if ranked:
                     found = [known.get(doc, False) for doc in ranked]
-                    per_topic.append([found[0], np.mean(found[:5])])
+                    per_topic.append([float(found[0]), float(np.mean(found[:5]))])
             values.append(np.mean(per_topic, axis=0))
         shown.append((only_judged, len(per_topic), np.array(values)))
     print(

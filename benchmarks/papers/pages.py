@@ -288,9 +288,7 @@ class Writer:
                 if result is not None:
                     of_it = result.experiment
                     hours = f"{of_it.get('cell_seconds', 0.0) / 3600:.1f}"
-                    # Times are of the last start, which repeats no finished cell.
-                    known = hours if not of_it.get("cached") else ""
-                    state = ["run", str(of_it["cells"]), known]
+                    state = ["run", str(of_it["cells"]), hours]
                 rows.append([f"[{page}]({page}.md)", f"`{job.name}`", *state])
-        header = ["page", "experiment", "state", "cells", "hours of computing"]
+        header = ["page", "experiment", "state", "cells", "hours of training"]
         return tables.markdown(header, rows)

@@ -74,13 +74,14 @@ def told(result: Result) -> str:
         )
     sentences.append(f"{facts['cells']} cells, {facts.get('failed', 0)} failed")
     found = facts.get("cached", 0)
-    if "seconds" in facts and found < facts["cells"]:
-        # The times are of the last start, which does not repeat finished cells.
+    if "seconds" in facts:
+        jobs = facts.get("jobs", 1)
         sentences[-1] += (
-            f"; {_minutes(facts.get('cell_seconds', 0.0))} of computing, "
-            f"{_minutes(facts['seconds'])} by the clock with {facts.get('jobs', 1)} "
-            f"processes" + (f" for the last {facts['cells'] - found}" if found else "")
+            f"; {_minutes(facts.get('cell_seconds', 0.0))} of training in all, {jobs} "
+            "at a time"
         )
+        if not found:  # Else the clock is of the last start alone.
+            sentences[-1] += f", {_minutes(facts['seconds'])} by the clock"
     if facts.get("versions"):
         versions = (f"{name} {number}" for name, number in facts["versions"].items())
         sentences.append(", ".join(versions))
