@@ -256,6 +256,7 @@ def test_a_cell_is_the_run_that_training_gives(experiment, tmp_path):
         assert (tmp_path / name).read_text() == (cell / name).read_text()
 
 
+@pytest.mark.exhaustive
 def test_what_is_finished_is_not_done_again_and_other_data_is(experiment, folds):
     out, flags, _ = experiment
     more = (*flags[:-2], "--jobs=1", "--seeds=1", f"--output_dir={out}")
@@ -275,10 +276,18 @@ def test_what_is_finished_is_not_done_again_and_other_data_is(experiment, folds)
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--method=A: --loss=no_loss"], "no_loss"),
-        (["--folds=1,3"], "Fold3"),
-        (["--method=ListNet: --loss=list_net_loss --learning_rate=5e-2"], "same"),
-        (["--method=A: --dropout=1.5"], "dropout"),
+        pytest.param(
+            ["--method=A: --loss=no_loss"], "no_loss", marks=pytest.mark.exhaustive
+        ),
+        pytest.param(["--folds=1,3"], "Fold3", marks=pytest.mark.exhaustive),
+        pytest.param(
+            ["--method=ListNet: --loss=list_net_loss --learning_rate=5e-2"],
+            "same",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ["--method=A: --dropout=1.5"], "dropout", marks=pytest.mark.exhaustive
+        ),
         (["--folds=1,1"], "--folds"),
         (["--select_by=map"], "--select_by=map"),
         (["--seed=3"], "--seed"),
