@@ -98,11 +98,8 @@ def define_flags() -> None:
         "keep_models", False, "Keep each cell's checkpoints, export and TensorBoard."
     )
     compare.define_options()
-    for module in (
-        shared_flags,
-        training_flags,
-        compare,
-    ):  # so that --helpshort lists them
+    # So that --helpshort lists them.
+    for module in (shared_flags, training_flags, compare):
         flags.adopt_module_key_flags(module)
 
 
@@ -215,15 +212,19 @@ def _run(
             },
         },
     )
+    wrong = []
     try:
         _compare(methods, chosen, len(plan.folds) * len(seeds))
-    finally:
-        if failed:
-            sys.exit(
-                f"Error: {len(failed)} of {len(trained)} cells failed; the same "
-                "command tries them again:\n"
-                + "\n".join(f"  {_describe(c)}: {c.failure()}" for c in failed)
-            )
+    except command.MENDABLE as error:
+        wrong.append(f"Nothing is compared: {error}")
+    if failed:
+        wrong.append(
+            f"{len(failed)} of {len(trained)} cells failed; the same command tries "
+            "them again:"
+        )
+        wrong += [f"  {_describe(cell)}: {cell.failure()}" for cell in failed]
+    if wrong:
+        sys.exit("Error: " + "\n".join(wrong))
 
 
 def _cells_dir() -> str:
@@ -284,7 +285,6 @@ class _Progress:
             later: number of cells of the next.
         """
         self.seconds: dict[cells.Cell, float] = {}
-        self._total = len(wanted) + later
         self._left = _unfinished(wanted) + later
         self._failed = 0
         if len(wanted) > _unfinished(wanted):
@@ -312,7 +312,7 @@ class _Progress:
         if self._left and self.seconds:
             recent = list(self.seconds.values())[-_RECENT:]
             left = self._left * sum(recent) / len(recent) / FLAGS.jobs
-            text += f" {self._left} cells left, about {_duration(left)}"
+            text += f" Cells left: {self._left}, about {_duration(left)}"
             text += f", {self._failed} failed." if self._failed else "."
         print(text, flush=True)
 

@@ -222,8 +222,8 @@ def test_an_experiment_chooses_trains_and_compares(experiment):
         ("SmoothI", "1", "2"),
         ("SmoothI", "2", "2"),
     }
-    compared = json.loads((out / "comparison.json").read_text())
-    assert {run["name"]: run["seeds"] for run in compared["runs"]} == {
+    compared = _compared(out)
+    assert {run["name"]: run["seeds"] for run in compared} == {
         "SmoothI": [1, 2],
         "ListNet": [1, 2],
     }
@@ -233,7 +233,7 @@ def test_an_experiment_chooses_trains_and_compares(experiment):
         for row in found
         if row["method"] == "ListNet" and row["status"] == "finished"
     ]
-    (listnet,) = [run for run in compared["runs"] if run["name"] == "ListNet"]
+    (listnet,) = [run for run in compared if run["name"] == "ListNet"]
     assert listnet["metrics"]["ndcg"]["mean"] == pytest.approx(np.mean(values))
     facts = json.loads((out / "experiment.json").read_text())
     assert (facts["cells"], facts["failed"], facts["cached"]) == (14, 4, 0)
@@ -257,12 +257,15 @@ def test_a_cell_is_the_run_that_training_gives(experiment, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_what_is_finished_is_not_done_again_and_other_data_is(experiment, folds):
-    out, flags, _ = experiment
-    more = (*flags[:-2], "--jobs=1", "--seeds=1", f"--output_dir={out}")
+def test_what_is_finished_is_not_done_again_and_other_data_is(
+    experiment, folds, tmp_path
+):
+    out, _, _ = experiment
+    more = (*flags_of(folds), "--seeds=1", f"--cells_dir={out / 'cells'}")
+    more = (*more, f"--output_dir={tmp_path}")
     done = run_command("pipelines.experiment", *more)
     assert "6 cells are finished already" in done.stdout
-    assert json.loads((out / "experiment.json").read_text())["cached"] == 6
+    assert json.loads((tmp_path / "experiment.json").read_text())["cached"] == 6
     path = folds / "Fold2" / "test.txt"
     text = path.read_text()
     path.write_text(text.replace("1 qid", "2 qid", 1))
@@ -332,13 +335,13 @@ def test_killed_it_goes_on_and_leaves_no_process(experiment, folds, tmp_path):
         "pipelines.experiment", *flags_of(folds), f"--output_dir={tmp_path}"
     )
     assert started < 10 and "finished already" in done.stdout
-    for name in ("selected.tsv", "comparison.json"):
-        lone = json.loads((out / name).read_text()) if "json" in name else None
-        if lone is None:
-            kept = [r for r in rows(out / name) if r["method"] != "Bad"]
-            assert rows(tmp_path / name) == kept
-        else:
-            assert json.loads((tmp_path / name).read_text())["runs"] == lone["runs"]
+    kept = [row for row in rows(out / "selected.tsv") if row["method"] != "Bad"]
+    assert rows(tmp_path / "selected.tsv") == kept
+    assert _compared(tmp_path) == _compared(out)
+
+
+def _compared(out):
+    return json.loads((out / "comparison.json").read_text())["runs"]
 
 
 def _commands_with(text):
