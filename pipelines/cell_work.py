@@ -21,9 +21,9 @@ from pipelines import (
     candidates,
     checksums,
     command,
+    run_flags,
     train,
     training_checks,
-    training_flags,
 )
 from pipelines.cells import LOG, Cell, Plan
 
@@ -76,7 +76,7 @@ def _cells(plan: Plan) -> list[Cell]:
                     _parse(arguments, "unused")
                     if fold == plan.folds[0] and seed == plan.seeds[0]:
                         training_checks.check_flags()
-                    source = training_flags.data_source()
+                    source = run_flags.data_source()
                     if source not in digests:
                         digests[source] = checksums.of_data(FLAGS)
                         training_checks.check_data()
@@ -87,7 +87,7 @@ def _cells(plan: Plan) -> list[Cell]:
                     ) from error
                 identity = {
                     "data": digests[source],
-                    "flags": training_flags.identity(),
+                    "flags": run_flags.identity(),
                     "tensorflow": tf.__version__,
                     "threads": plan.threads,
                     "version": tfr_ext.__version__,
@@ -137,7 +137,7 @@ def _train(cell: Cell, keep_models: bool) -> bool:
         _parse([*defaults, *cell.arguments, "--verbose=silent"], cell.directory)
         command.quieten()
         # Half a run, on the same data in another place.
-        FLAGS["overwrite"].value = training_flags.is_other_run(cell.directory)
+        FLAGS["overwrite"].value = run_flags.is_other_run(cell.directory)
         train.train()
     except (*command.MENDABLE, flags.Error) as error:
         print(f"Error: {' '.join(str(error).split())}", flush=True)

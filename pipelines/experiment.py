@@ -28,6 +28,7 @@ from pipelines import (
     comparison_options,
     comparison_outputs,
     experiment_files,
+    run_flags,
     selection,
     tables,
     training_flags,
@@ -142,8 +143,8 @@ def _run(
     methods: dict[str, list[candidates.Candidate]], seeds: list[int], select_by: str
 ) -> None:
     start = time.monotonic()
-    base = training_flags.given()
-    if training_flags.has_random_data() and FLAGS.data_seed is None:
+    base = run_flags.given()
+    if run_flags.has_random_data() and FLAGS.data_seed is None:
         base.append(f"--data_seed={seeds[0]}")  # All seeds have the same queries.
     plan = cells.Plan(
         cells_dir=_cells_dir(),

@@ -18,6 +18,7 @@ from pipelines import (
     inputs,
     labels,
     outputs,
+    run_flags,
     training_checks,
     training_flags,
 )
@@ -114,7 +115,7 @@ def train() -> None:
     if ranking.is_writer:
         checkpoints.write_atomically(
             os.path.join(FLAGS.model_dir, "flags.cfg"),
-            training_flags.as_flag_file(
+            run_flags.as_flag_file(
                 "Runs again by: python -m pipelines.train --flagfile=THIS_FILE "
                 "--model_dir=ANOTHER_DIRECTORY"
             ),
@@ -173,7 +174,7 @@ def is_finished() -> bool:
     if not os.path.exists(flag_file):
         return False
     with open(flag_file, encoding="utf-8") as file:
-        differences = training_flags.differences(file.read())
+        differences = run_flags.differences(file.read())
     if differences:
         raise ValueError(
             f"--model_dir={directory} has a run with other flags:\n  "

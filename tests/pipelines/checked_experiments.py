@@ -15,6 +15,7 @@ from pipelines import (
     experiment,
     heads,
     labels,
+    run_flags,
     training_checks,
     training_flags,
 )
@@ -47,7 +48,7 @@ def build_loss():
 
 def content(path, check, done):
     parse(f"--flagfile={path}")
-    base, folds = training_flags.given(), FLAGS.folds
+    base, folds = run_flags.given(), FLAGS.folds
     methods = candidates.parse_methods(FLAGS.method)
     found = {
         "folds": folds,

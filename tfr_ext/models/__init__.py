@@ -1,5 +1,6 @@
 """Scorers for TensorFlow Ranking's model builders, and the layers they need."""
 
+from tfr_ext.models.batch_normalization import ItemBatchNormalization
 from tfr_ext.models.grades import (
     ExpectedGrade,
     ExpectedGradeScorer,
@@ -8,7 +9,6 @@ from tfr_ext.models.grades import (
 from tfr_ext.models.layers import (
     CompactItems,
     FlattenItems,
-    ItemBatchNormalization,
     ResumableDropout,
     ScatterScores,
 )

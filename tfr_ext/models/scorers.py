@@ -11,7 +11,7 @@ import tensorflow_ranking as tfr
 
 from tfr_ext import checks
 from tfr_ext.data.batching import FEATURES, MASK
-from tfr_ext.models import layers
+from tfr_ext.models import batch_normalization, layers
 
 # What TensorFlow Ranking's own models give padding; some of its losses, which divide
 # scores by a temperature, are not finite with lower ones. An export has the lowest.
@@ -211,7 +211,7 @@ class MLPScorer(CompactScorer):
     def _normalized(self, x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
         if not self._batch_normalization:
             return x
-        return layers.ItemBatchNormalization(
+        return batch_normalization.ItemBatchNormalization(
             momentum=self._momentum, epsilon=self._epsilon, name=name, **kwargs
         )(x)
 
