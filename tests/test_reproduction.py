@@ -13,6 +13,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import reproduction  # noqa: E402
 from papers import (  # noqa: E402
+    choices,
     conventions,
     figures,
     pages,
@@ -197,6 +198,42 @@ def test_choices_name_the_flags_that_differ(write, run):
     assert rows[2] == ["SmoothI", "2", "`alpha=1` (1); `alpha=10` (1)"]
 
 
+def test_other_ways_of_choosing_are_worked_out(write, run):
+    # Of candidate A and B in folds 1 and 2: validation and test NDCG@10 and ARP, which
+    # is best when low. C lacks a fold, another seed is another cell.
+    figures_of = {
+        ("A", "1"): (0.6, 0.50, 20, 9),
+        ("A", "2"): (0.1, 0.30, 10, 8),
+        ("B", "1"): (0.5, 0.20, 10, 7),
+        ("B", "2"): (0.5, 0.40, 30, 2),
+        ("C", "1"): (0.9, 0.90, 1, 1),
+    }
+    columns = ("valid_ndcg_10", "test_ndcg_10", "valid_arp", "test_arp")
+    cells = [
+        {"method": "SmoothI", "candidate": name, "fold": fold, "seed": seed}
+        | {"status": "finished"}
+        | {c: str(v + (seed == "2")) for c, v in zip(columns, values)}
+        for (name, fold), values in figures_of.items()
+        for seed in ("1", "2")
+    ]
+    run.cells[:] = cells
+    run.comparison["metrics"] = ["ndcg_10", "arp"]
+    rows = rows_of(choices.ways(run, "smoothi", None))
+    assert rows[0] == ["chosen by", "NDCG@10", "ARP"]
+    assert [row[1:] for row in rows[2:]] == [
+        ["0.450", "5.500"],  # A in fold 1, B in fold 2
+        ["0.450", "7.500"],  # by its own values ARP has B and A
+        ["0.300", "4.500"],  # B has .5, A .35
+        ["0.300", "8.500"],  # A has 15, B 20
+        ["0.350", "6.500"],
+        ["0.400", "4.500"],  # A has .4, B .3; 8.5 and 4.5
+    ]
+    for cell in cells:
+        cell["status"] = "failed"
+    with pytest.raises(ValueError, match="No candidate of 'SmoothI'"):
+        choices.ways(run, "SmoothI", None)
+
+
 def test_values_of_the_text(write, run):
     assert write("{{ value trial smoothi ndcg_10 }}") == "0.508\n"
     assert write("{{ published kl mq2008 MSE ndcg_1 }}") == "0.3795\n"
@@ -223,6 +260,7 @@ def test_what_was_not_run_is_said(write):
         "{{ run none }}\n\n{{ convention none }}\n\n{{ table none smoothi mq2008 }}\n\n"
         "{{ order none smoothi mq2008 map }}\n\n{{ chosen none }}\n\n"
         "{{ figure line none map Caption }}\n\n{{ rules none a map }}\n\n"
+        "{{ ways none a }}\n\n"
         "{{ value none a map }} {{ difference none a map smoothi mq2008 }}".replace(
             "difference none a", "difference none ListNet"
         )
@@ -251,6 +289,7 @@ def test_what_was_not_run_is_said(write):
         ("{{ figure line trial valid_mrr Caption }}", "No column 'valid_mrr'"),
         ("{{ order trial smoothi mq2008 ndcg_1 }}", "metric that trial shares"),
         ("{{ order trial wassrank mq2008 ndcg_10 }}", "fewer than two methods"),
+        ("{{ ways trial SmoothI }}", "No column 'valid_ndcg_10'"),
         ("{{ rules trial SmoothI map }}", "has not the files of a run"),
         ("{{ run trial size }}", "such as 'list_size=10,20'"),
         ("{{ run trial", "does not end on its line"),

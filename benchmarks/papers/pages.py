@@ -12,6 +12,7 @@ and TABLE name a table of `published.json`.
     published_table PAPER TABLE             theirs alone
     order EXPERIMENT PAPER TABLE METRIC     whether the methods stand in the same order
     chosen EXPERIMENT           which candidates were chosen, how often
+    ways EXPERIMENT METHOD [PAPER TABLE]    what other ways of choosing would give
     figure KIND EXPERIMENT METRIC,METRIC... CAPTION     KIND: line, grid or matrix
     rules EXPERIMENT METHOD METRIC,METRIC... [PAPER TABLE]      other conventions
     value EXPERIMENT METHOD METRIC          our figure
@@ -39,7 +40,7 @@ from collections.abc import Callable, Iterator
 import matplotlib.figure
 import pictures
 
-from papers import conventions, figures, protocol, published, results, tables
+from papers import choices, conventions, figures, protocol, published, results, tables
 
 TEMPLATES = pathlib.Path(__file__).parent
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}")
@@ -199,6 +200,18 @@ class Writer:
     def place_chosen(self, name: str) -> str:
         """Which candidates were chosen."""
         return tables.chosen(self._result(name))
+
+    def place_ways(
+        self,
+        name: str,
+        method: str,
+        paper: str | None = None,
+        table: str | None = None,
+    ) -> str:
+        """What other ways of choosing would give."""
+        result = self._result(name)
+        theirs = published.table(paper, table) if paper and table else None
+        return "" if result is None else choices.ways(result, method, theirs)
 
     def place_figure(self, kind: str, name: str, metrics: str, caption: str) -> str:
         """A figure of a study."""
