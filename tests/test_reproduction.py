@@ -158,6 +158,17 @@ def test_a_table_of_ours_alone_has_all_metrics(write, run):
     assert rows[-1] == ["List-Net", "0.500 ±0.019†", "0.400 ±0.019†"]
 
 
+def test_the_spread_of_a_single_fold_is_over_its_seeds(write, run, tmp_path):
+    assert "± is the standard error over folds" in write("{{ table trial }}")
+    run.experiment["folds"] = [1]
+    for one in run.comparison["runs"]:
+        for figure in one["metrics"].values():
+            figure["se_folds"], figure["sd_seeds"] = None, 0.02 * 2**0.5
+    text = tables.beside(run, None)
+    assert rows_of(text)[-1] == ["List-Net", "0.500 ±0.020†", "0.400 ±0.020†"]
+    assert "± is the standard error over seeds" in text
+
+
 def test_against_a_baseline_marks_are_arrows(write, tmp_path):
     write_experiment(tmp_path / "experiments" / "trial", against="approx")
     text = write("{{ table trial kl mq2008 }}")

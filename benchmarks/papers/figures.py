@@ -45,7 +45,7 @@ def line(result: Result, metrics: Sequence[str]) -> matplotlib.figure.Figure:
         bars = axes.errorbar(
             range(len(names)),
             means,
-            [f.get("se_folds") or 0 for f in figures],
+            [result.error(name, metric) or 0 for name in names],
             marker="o",
             markersize=4,
             capsize=3,

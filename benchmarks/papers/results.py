@@ -57,6 +57,18 @@ class Result:
         name = published.known(metric, self.metrics, f"metric of {self.name}")
         return self.runs[run][name]
 
+    def error(self, method: str, metric: str) -> float | None:
+        """Returns the standard error over folds, or over the seeds of the only fold.
+
+        Args:
+            method: name of a run.
+            metric: as `figures` takes it.
+        """
+        found = self.figures(method, metric)
+        if found.get("se_folds") is not None or found.get("sd_seeds") is None:
+            return found.get("se_folds")
+        return found["sd_seeds"] / len(self.experiment["seeds"]) ** 0.5
+
     def chosen(self, method: str) -> list[dict[str, str]]:
         """Returns the finished cells of the candidate that each fold chose.
 

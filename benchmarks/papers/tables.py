@@ -159,8 +159,9 @@ def _ours(
         text = f"{figure['mean']:.{digits}f}"
         if figure.get("best"):
             text = f"**{text}**"
-        if figure.get("se_folds") is not None:
-            text += f" ±{figure['se_folds']:.{digits}f}"
+        error = result.error(method, metric)
+        if error is not None:
+            text += f" ±{error:.{digits}f}"
         cells.append(text + marks.get(figure.get("significant", ""), ""))
     return cells
 
@@ -203,7 +204,10 @@ def _published_caption(table: Table) -> str:
 def _caption(result: Result) -> str:
     """Returns what the marks of our figures say."""
     test: Mapping = result.comparison["test"]
-    spread = "± is the standard error over folds" if _has_spread(result) else ""
+    over = "folds" if len(result.experiment["folds"]) > 1 else "seeds"
+    errors = (result.error(n, m) for n in result.runs for m in result.metrics)
+    spread = f"± is the standard error over {over}"
+    spread = "" if all(error is None for error in errors) else spread
     name = TESTS.get(test["test"], test["test"])
     details = [name, test["alternative"]]
     if test["correction"] != "none":
@@ -215,11 +219,3 @@ def _caption(result: Result) -> str:
         marks = f"↑ and ↓ are significantly better and worse than {test['against']}"
     said = f"{marks} ({', '.join(details)})"
     return "Ours: " + "; ".join(filter(None, [spread, said])) + "."
-
-
-def _has_spread(result: Result) -> bool:
-    return any(
-        figure.get("se_folds") is not None
-        for figures in result.runs.values()
-        for figure in figures.values()
-    )
