@@ -12,7 +12,6 @@ import numpy as np
 
 from pipelines import tables
 from pipelines.comparison import Comparison
-from pipelines.runs import Run
 from tfr_ext import metrics
 
 # In between black and white, so that they show on either.
@@ -113,11 +112,7 @@ def curve_metric(comparison: Comparison) -> str | None:
     counts: dict[str, int] = {}
     for run in comparison.runs:
         for name in {name for member in run.members for name in member.history}:
-            if (
-                name.startswith("val_")
-                and name != "val_loss"
-                and len(_curve(run, name))
-            ):
+            if name.startswith("val_") and name != "val_loss" and len(run.curve(name)):
                 counts[name] = counts.get(name, 0) + 1
     if not counts:
         return None
@@ -126,7 +121,7 @@ def curve_metric(comparison: Comparison) -> str | None:
 
 def metric_curves(comparison: Comparison, column: str) -> str:
     """Draws a validation metric over the epochs, a line for each run that has it."""
-    curves = {run.name: _curve(run, column) for run in comparison.runs}
+    curves = {run.name: run.curve(column) for run in comparison.runs}
     curves = {name: curve for name, curve in curves.items() if len(curve)}
     with _figure(6.4, 3.2 + 0.09 * len(curves)) as (figure, axis):
         for i, curve in enumerate(curves.values()):
@@ -153,7 +148,7 @@ def loss_curves(comparison: Comparison) -> dict[str, str]:
     drawn: dict[str, str] = {}
     for run in comparison.runs:
         lines = [
-            (label, colour, _curve(run, column))
+            (label, colour, run.curve(column))
             for label, column, colour in (
                 ("training", "loss", _COLOURS[0]),
                 ("validation", "val_loss", _COLOURS[1]),
@@ -170,19 +165,6 @@ def loss_curves(comparison: Comparison) -> dict[str, str]:
             axis.legend(frameon=False)
             drawn[run.name] = _svg(figure, f"l{len(drawn)}")
     return drawn
-
-
-def _curve(run: Run, column: str) -> np.ndarray:
-    """Returns a column of the histories of a run, `[directories, epochs]`.
-
-    NaN where a directory has no such epoch or number.
-    """
-    found = [m.history[column] for m in run.members if column in m.history]
-    curve = np.full([len(found), max(map(len, found), default=0)], np.nan)
-    for row, values in zip(curve, found):
-        row[: len(values)] = values
-    curve[~np.isfinite(curve)] = np.nan
-    return curve if np.isfinite(curve).any() else curve[:0]
 
 
 def _draw(

@@ -71,6 +71,19 @@ class Run:
             if all(name in member.values for member in self.members)
         ]
 
+    def curve(self, column: str) -> np.ndarray:
+        """Returns a column of the histories, `[directories, epochs]`.
+
+        NaN where a directory has no such epoch or number; no directory at all where
+        none has a number.
+        """
+        found = [m.history[column] for m in self.members if column in m.history]
+        curve = np.full([len(found), max(map(len, found), default=0)], np.nan)
+        for row, values in zip(curve, found):
+            row[: len(values)] = values
+        curve[~np.isfinite(curve)] = np.nan
+        return curve if np.isfinite(curve).any() else curve[:0]
+
 
 def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Returns the paths of each run that a command line names.

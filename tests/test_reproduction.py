@@ -356,7 +356,7 @@ def test_figures_are_drawn_and_linked(write, tmp_path):
         f"alpha={a}, delta={d}": (a / 10, d) for a in (1, 2, 3) for d in (0.1, 0.2)
     }
     write_experiment(tmp_path / "experiments" / "trial", means)
-    for kind in figures.KINDS:
+    for kind in ("line", "grid", "matrix"):
         text = write(f"{{{{ figure {kind} trial ndcg_10,map 'A caption' }}}}")
         assert text == f"![A caption](../figures/trial_{kind}.png)\n"
         assert (tmp_path / f"docs/figures/trial_{kind}.png").stat().st_size
@@ -374,6 +374,24 @@ def test_a_line_goes_through_the_values_alone(tmp_path):
     assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "5", "annealed"]
     assert axes.get_xlabel() == "t"
     assert axes.lines[-1].get_ydata().tolist() == [0.1, 0.3]
+
+
+def test_curves_are_means_over_folds(run):
+    for fold, alpha, values in ((1, 1, "0.1 0.3 0.5"), (2, 10, "0.2 0.5")):
+        for name in MEANS:
+            path = run.directory / "cells" / f"{name}_{fold}_{alpha}"
+            path.mkdir(parents=True)
+            (path / "per_query.tsv").write_text("query\tmap\nq1\t0.5\n")
+            lines = [f"{epoch}\t{v}" for epoch, v in enumerate(values.split(), 1)]
+            (path / "history.tsv").write_text("\n".join(["epoch\tval_map", *lines]))
+    axes = figures.curves(run, ["val_map"]).axes[0]
+    assert [line.get_label() for line in axes.lines] == list(MEANS)
+    for line in axes.lines:
+        assert line.get_xdata().tolist() == [1, 2, 3]
+        np.testing.assert_allclose(line.get_ydata(), [0.15, 0.4, 0.5])
+    assert axes.get_ylabel() == "validation MAP"
+    with pytest.raises(ValueError, match="'SmoothI' has a column 'val_mrr'"):
+        figures.curves(run, ["val_mrr"])
 
 
 def test_a_series_is_an_experiment_for_each_value(write, tmp_path):

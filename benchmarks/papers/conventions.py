@@ -33,7 +33,6 @@ def describe(convention: Mapping[str, Any] | None) -> str:
 
 def rules(
     result: Result,
-    root: pathlib.Path,
     method: str,
     names: Sequence[str],
     table: Table | None = None,
@@ -42,7 +41,6 @@ def rules(
 
     Args:
         result: the experiment.
-        root: its directory.
         method: name of the method.
         names: metrics, such as 'ndcg_10'.
         table: published figures of the method, for comparison.
@@ -52,7 +50,7 @@ def rules(
     """
     name = published.known(method, result.runs, f"method of {result.name}")
     cells = result.chosen(name)
-    runs = [_read(root, cell["directory"]) for cell in cells]
+    runs = [_read(result.path(cell)) for cell in cells]
     folds = [cell["fold"] for cell in cells]
     highest = (result.comparison.get("convention") or {}).get("max_label")
     rows = []
@@ -90,11 +88,8 @@ def _means(
     return np.mean([np.mean(m, axis=0) for m in by_fold.values()], axis=0).tolist()
 
 
-def _read(root: pathlib.Path, directory: str) -> tuple[data.RankingLists, np.ndarray]:
+def _read(path: pathlib.Path) -> tuple[data.RankingLists, np.ndarray]:
     """Reads `run.trec` and `qrels.trec` of a run."""
-    path = root / directory
-    if not path.exists():
-        path = pathlib.Path(directory)
     try:
         judged = _judged(path / "qrels.trec")
         return metrics.read_run(str(path / "run.trec"), judged).ranked(judged)

@@ -12,6 +12,7 @@ import numpy as np
 
 from papers import tables
 from papers.results import Result
+from pipelines import runs
 
 
 def parameters(method: str) -> dict[str, str]:
@@ -63,6 +64,37 @@ def line(result: Result, metrics: Sequence[str]) -> matplotlib.figure.Figure:
         axes.legend(fontsize=8, framealpha=0.9)
     else:
         axes.set_ylabel(tables.heading(metrics[0]))
+    return figure
+
+
+def curves(result: Result, metrics: Sequence[str]) -> matplotlib.figure.Figure:
+    """Draws metrics over the epochs, the mean over folds and seeds of each method.
+
+    Args:
+        result: an experiment; what its methods chose is drawn.
+        metrics: columns of `history.tsv`, such as 'val_ndcg_10'.
+
+    Raises:
+        ValueError: if a method has no such column.
+    """
+    figure = matplotlib.figure.Figure(
+        figsize=(6 * len(metrics), 3.6), dpi=80, layout="constrained"
+    )
+    for axes, metric in zip(
+        figure.subplots(1, len(metrics), squeeze=False)[0], metrics
+    ):
+        for name in result.runs:
+            paths = [str(result.path(cell)) for cell in result.chosen(name)]
+            curve = runs.read(name, paths).curve(metric)
+            if not len(curve):
+                raise ValueError(f"No history of {name!r} has a column {metric!r}.")
+            means = np.nanmean(curve, axis=0)
+            axes.plot(range(1, len(means) + 1), means, label=name)
+        split = "validation " if metric.startswith("val_") else ""
+        axes.set_ylabel(split + tables.heading(metric.removeprefix("val_")))
+        axes.set_xlabel("epoch")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8, framealpha=0.9)
     return figure
 
 
@@ -161,4 +193,4 @@ def series(
     return figure
 
 
-KINDS = {"line": line, "grid": grid, "matrix": matrix}
+KINDS = {"line": line, "curves": curves, "grid": grid, "matrix": matrix}

@@ -13,7 +13,8 @@ and TABLE name a table of `published.json`.
     order EXPERIMENT PAPER TABLE METRIC     whether the methods stand in the same order
     chosen EXPERIMENT           which candidates were chosen, how often
     ways EXPERIMENT METHOD [PAPER TABLE]    what other ways of choosing would give
-    figure KIND EXPERIMENT METRIC,METRIC... CAPTION     KIND: line, grid or matrix
+    figure KIND EXPERIMENT METRIC,METRIC... CAPTION     KIND: line, curves, grid
+                                or matrix
     rules EXPERIMENT METHOD METRIC,METRIC... [PAPER TABLE]      other conventions
     value EXPERIMENT METHOD METRIC          our figure
     published PAPER TABLE METHOD METRIC     theirs
@@ -257,8 +258,7 @@ class Writer:
         theirs = published.table(paper, table) if paper and table else None
         if result is None:
             return ""
-        root = self._directory / name
-        return conventions.rules(result, root, method, metrics.split(","), theirs)
+        return conventions.rules(result, method, metrics.split(","), theirs)
 
     def place_value(self, name: str, method: str, metric: str) -> str:
         """Our figure."""

@@ -18,6 +18,7 @@ class Result:
     """A finished experiment.
 
     Attributes:
+        directory: where it is.
         name: name of its file in configs/experiments.
         comparison: what `comparison.json` has.
         experiment: what `experiment.json` has.
@@ -25,6 +26,7 @@ class Result:
         cells: the rows of `cells.tsv`.
     """
 
+    directory: pathlib.Path
     name: str
     comparison: dict[str, Any]
     experiment: dict[str, Any]
@@ -97,6 +99,11 @@ class Result:
             )
         return cells
 
+    def path(self, cell: dict[str, str]) -> pathlib.Path:
+        """Returns the directory of a cell."""
+        path = self.directory / cell["directory"]
+        return path if path.exists() else pathlib.Path(cell["directory"])
+
     def _validation(self, method: str, metric: str) -> dict[str, Any]:
         folds = collections.defaultdict(list)
         for cell in self.chosen(method):
@@ -126,6 +133,7 @@ def load(directory: pathlib.Path, name: str) -> Result | None:
         return None
     tables = [_rows(path / f"{file}.tsv") for file in ("selected", "cells")]
     return Result(
+        path,
         name,
         _json(path / "comparison.json", ("metrics", "test", "runs")),
         _json(path / "experiment.json", ("cells", "folds", "seeds")),
