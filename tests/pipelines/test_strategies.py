@@ -135,8 +135,8 @@ def test_two_processes(alone, tmp_path, chief):
     "flags",
     [
         ["--jit_compile"],
-        ["--mixed_precision=float16"],
-        ["--mixed_precision=bfloat16"],
+        pytest.param(["--mixed_precision=float16"], marks=pytest.mark.exhaustive),
+        pytest.param(["--mixed_precision=bfloat16"], marks=pytest.mark.exhaustive),
         ["--mixed_precision=float16", "--jit_compile"],
     ],
     ids=" ".join,
