@@ -217,7 +217,7 @@ def _run(
     try:
         _compare(methods, chosen, len(plan.folds) * len(seeds))
     except command.MENDABLE as error:
-        wrong.append(f"Nothing is compared: {error}")
+        wrong.append(f"The comparison is not complete: {error}")
     if failed:
         wrong.append(
             f"{len(failed)} of {len(trained)} cells failed; the same command tries "

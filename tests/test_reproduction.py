@@ -91,8 +91,11 @@ def write_experiment(path, means=MEANS, against="best", metric_names=METRICS, fo
     (path / "comparison.json").write_text(json.dumps(comparison))
     (path / "experiment.json").write_text(json.dumps(experiment))
     selected = ["method\tfold\tcandidate\tvalid"]
+    columns = [f"{split}_{m}" for split in ("valid", "test") for m in metric_names]
+    columns = ["valid_map", *(c for c in columns if c != "valid_map")]
     cells = [
-        "method\tcandidate\tfold\tseed\tphase\tstatus\tseconds\tdirectory\tvalid_map"
+        "method\tcandidate\tfold\tseed\tphase\tstatus\tseconds\tdirectory\t"
+        + "\t".join(columns)
     ]
     for name in means:
         for fold, alpha in enumerate((1, 10)[:folds], 1):
@@ -104,6 +107,8 @@ def write_experiment(path, means=MEANS, against="best", metric_names=METRICS, fo
                 cells.append(
                     f"{name}\t{flags.format(value)}\t{fold}\t1\tselect\tfinished\t9\t"
                     f"cells/{name}_{fold}_{value}\t{valid}"
+                    + "\t0.5"
+                    * (len(columns) - 1)
                 )
     (path / "selected.tsv").write_text("\n".join(selected) + "\n")
     (path / "cells.tsv").write_text("\n".join(cells) + "\n")
@@ -247,6 +252,7 @@ def test_other_ways_of_choosing_are_worked_out(write, run):
 
 def test_values_of_the_text(write, run):
     assert write("{{ value trial smoothi ndcg_10 }}") == "0.508\n"
+    assert write("{{ value trial smoothi ndcg_10 4 }}") == "0.5080\n"
     assert write("{{ published kl mq2008 MSE ndcg_1 }}") == "0.3795\n"
     assert (
         write("a {{ difference trial SmoothI map smoothi mq2008 }} b") == "a -0.008 b\n"
@@ -264,6 +270,9 @@ def test_the_protocol_is_told(write, run):
         protocol.told(run)
     )
     assert "count as: zero; NDCG gain: linear" in text
+    assert "for each method and fold the one of the best validation NDCG@10" in text
+    run.experiment["select_for"] = "all"
+    assert "the best mean over the folds of validation NDCG@10" in protocol.told(run)
 
 
 def test_what_was_not_run_is_said(write):
@@ -300,7 +309,7 @@ def test_what_was_not_run_is_said(write):
         ("{{ figure line trial valid_mrr Caption }}", "No column 'valid_mrr'"),
         ("{{ order trial smoothi mq2008 ndcg_1 }}", "metric that trial shares"),
         ("{{ order trial wassrank mq2008 ndcg_10 }}", "fewer than two methods"),
-        ("{{ ways trial SmoothI }}", "No column 'valid_ndcg_10'"),
+        ("{{ ways trial Smooth }}", "Unknown method of trial 'Smooth'"),
         ("{{ rules trial SmoothI map }}", "has not the files of a run"),
         ("{{ run trial size }}", "such as 'list_size=10,20'"),
         ("{{ run trial", "does not end on its line"),

@@ -31,7 +31,7 @@ def ways(result: Result, method: str, theirs: Table | None) -> str:
     metrics = [m for m in result.metrics if theirs is None or m in theirs.metrics]
     valid, test = _figures(result, run, metrics)
     by = result.experiment["select_by"]
-    select = metrics.index(published.known(by, metrics, f"metric of {result.name}"))
+    select = metrics.index(published.known(by, metrics, "metric of all tables"))
     sign = np.array([1 if conventions.higher_is_better(m) else -1 for m in metrics])
     valid, test = sign * valid, sign * test
 

@@ -16,7 +16,7 @@ and TABLE name a table of `published.json`.
     figure KIND EXPERIMENT METRIC,METRIC... CAPTION     KIND: line, curves, grid
                                 or matrix
     rules EXPERIMENT METHOD METRIC,METRIC... [PAPER TABLE]      other conventions
-    value EXPERIMENT METHOD METRIC          our figure
+    value EXPERIMENT METHOD METRIC [DIGITS]     our figure
     published PAPER TABLE METHOD METRIC     theirs
     difference EXPERIMENT METHOD METRIC PAPER TABLE     ours minus theirs
     source PAPER                authors, title and venue
@@ -260,12 +260,14 @@ class Writer:
             return ""
         return conventions.rules(result, method, metrics.split(","), theirs)
 
-    def place_value(self, name: str, method: str, metric: str) -> str:
+    def place_value(
+        self, name: str, method: str, metric: str, digits: str = "3"
+    ) -> str:
         """Our figure."""
         result = self._result(name)
         if result is None:
             return NOT_RUN
-        return f"{result.figures(method, metric)['mean']:.3f}"
+        return f"{result.figures(method, metric)['mean']:.{int(digits)}f}"
 
     def place_published(self, paper: str, table: str, method: str, metric: str) -> str:
         """A published figure."""

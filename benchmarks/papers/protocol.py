@@ -67,9 +67,12 @@ def told(result: Result) -> str:
     folds, seeds = (", ".join(map(str, facts[key])) for key in ("folds", "seeds"))
     sentences = [f"Folds {folds}; seeds {seeds}"]
     if facts.get("candidates", 0) > len(result.runs):
+        each = "each method and fold the one of the best validation"
+        if facts.get("select_for") == "all":
+            each = "each method the one of the best mean over the folds of validation"
         sentences.append(
-            f"{facts['candidates']} candidates; for each method and fold the one of "
-            f"the best validation {tables.heading(facts['select_by'])} was chosen "
+            f"{facts['candidates']} candidates; for {each} "
+            f"{tables.heading(facts['select_by'])} was chosen "
             f"(seeds compared: {facts.get('selection_seeds', 1)})"
         )
     sentences.append(f"{facts['cells']} cells, {facts.get('failed', 0)} failed")

@@ -62,6 +62,8 @@ class Result:
     def error(self, method: str, metric: str) -> float | None:
         """Returns the standard error over folds, or over the seeds of the only fold.
 
+        None if there is but one run, or one fold of a validation metric.
+
         Args:
             method: name of a run.
             metric: as `figures` takes it.

@@ -256,7 +256,6 @@ def test_a_cell_is_the_run_that_training_gives(experiment, tmp_path):
         assert (tmp_path / name).read_text() == (cell / name).read_text()
 
 
-@pytest.mark.exhaustive
 def test_what_is_finished_is_not_done_again_and_other_data_is(
     experiment, folds, tmp_path
 ):
