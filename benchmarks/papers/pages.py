@@ -302,8 +302,8 @@ class Writer:
                 state = [NOT_RUN, "", ""]
                 if result is not None:
                     of_it = result.experiment
-                    hours = f"{of_it.get('cell_seconds', 0.0) / 3600:.1f}"
-                    state = ["run", str(of_it["cells"]), hours]
+                    minutes = f"{of_it.get('cell_seconds', 0.0) / 60:.0f}"
+                    state = ["run", str(of_it["cells"]), minutes]
                 rows.append([f"[{page}]({page}.md)", f"`{job.name}`", *state])
-        header = ["page", "experiment", "state", "cells", "hours of training"]
+        header = ["page", "experiment", "state", "cells", "minutes of training"]
         return tables.markdown(header, rows)
