@@ -93,6 +93,7 @@ def write_experiment(path, means=MEANS, against="best", metric_names=METRICS, fo
     selected = ["method\tfold\tcandidate\tvalid"]
     columns = [f"{split}_{m}" for split in ("valid", "test") for m in metric_names]
     columns = ["valid_map", *(c for c in columns if c != "valid_map")]
+    others = "\t0.5" * (len(columns) - 1)
     cells = [
         "method\tcandidate\tfold\tseed\tphase\tstatus\tseconds\tdirectory\t"
         + "\t".join(columns)
@@ -106,9 +107,7 @@ def write_experiment(path, means=MEANS, against="best", metric_names=METRICS, fo
                 valid = fold / 10 if value == alpha else 0.9
                 cells.append(
                     f"{name}\t{flags.format(value)}\t{fold}\t1\tselect\tfinished\t9\t"
-                    f"cells/{name}_{fold}_{value}\t{valid}"
-                    + "\t0.5"
-                    * (len(columns) - 1)
+                    f"cells/{name}_{fold}_{value}\t{valid}{others}"
                 )
     (path / "selected.tsv").write_text("\n".join(selected) + "\n")
     (path / "cells.tsv").write_text("\n".join(cells) + "\n")

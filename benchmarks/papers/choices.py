@@ -24,14 +24,16 @@ def ways(result: Result, method: str, theirs: Table | None) -> str:
         theirs: the paper's figures.
 
     Raises:
-        ValueError: if there is no such method, or none of its candidates was trained on
-            all folds.
+        ValueError: if there is no such method, none of its candidates was trained on
+            all folds, or the metric that chose is not in the paper's table.
     """
     run = published.known(method, result.runs, f"method of {result.name}")
     metrics = [m for m in result.metrics if theirs is None or m in theirs.metrics]
-    valid, test = _figures(result, run, metrics)
     by = result.experiment["select_by"]
-    select = metrics.index(published.known(by, metrics, "metric of all tables"))
+    select = metrics.index(
+        published.known(by, metrics, f"metric that {result.name} shares")
+    )
+    valid, test = _figures(result, run, metrics)
     sign = np.array([1 if conventions.higher_is_better(m) else -1 for m in metrics])
     valid, test = sign * valid, sign * test
 
