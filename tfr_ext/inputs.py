@@ -18,6 +18,9 @@ TensorLike = Union[tf.Tensor, tf.RaggedTensor, Any]
 # The label of padding, as TensorFlow Ranking writes it.
 PADDING_LABEL = -1.0
 
+# How far above the highest label, relative to it, rounding may bring a label.
+_LABEL_ROUNDING = 2.0**-8
+
 _SHAPES = {
     2: "`y_true` and `y_pred` must have the same shape [batch, list].",
     3: "`y_true` and `y_pred` must have the same shape [batch, list, grades].",
@@ -79,6 +82,26 @@ def real_items(labels: tf.Tensor) -> tf.Tensor:
     """Returns the mask of the items that are not padding."""
     # NaN is no padding: it should be seen. (Graphs make `~(x < 0)` to `x >= 0`.)
     return (labels >= 0) | tf.math.is_nan(labels)
+
+
+def are_usable(
+    labels: tf.Tensor, scores: tf.Tensor, max_label: float | None
+) -> tf.Tensor:
+    """Tells which items have labels and scores that a loss is defined for.
+
+    Args:
+        labels: labels, 0 at padding, `[batch, list]` or `[batch, list, grades]`.
+        scores: scores, 0 at padding, of the same shape.
+        max_label: the highest label; None if there is none.
+
+    Returns:
+        `[batch, list]`, False where a label or a score is NaN or infinite, or a label
+        is above `max_label`.
+    """
+    usable = tf.math.is_finite(labels) & tf.math.is_finite(scores)
+    if max_label is not None:
+        usable &= labels <= max_label * (1 + _LABEL_ROUNDING)
+    return usable if usable.shape.rank == 2 else tf.reduce_all(usable, axis=2)
 
 
 def item_weights(

@@ -258,7 +258,8 @@ def _sinkhorn_by_grades(
     best = tf.reduce_max(
         tf.where(is_of, log_prediction[:, tf.newaxis, :], NOTHING), axis=2
     )
-    relative = tf.exp(log_prediction - of_item(best))
+    # Padding is of no label: the difference there may be of any size.
+    relative = tf.exp(tf.where(mask, log_prediction - of_item(best), NOTHING))
     # The same for all items of a label.
     target = tf.reduce_max(
         tf.where(is_of, log_target[:, tf.newaxis, :], NOTHING), axis=2

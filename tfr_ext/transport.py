@@ -116,7 +116,7 @@ def log_softmax(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         x: float tensor of shape `[batch, list]`.
         mask: bool tensor of the same shape, True at real items.
     """
-    x = tf.where(mask, x, NOTHING)
+    x = tf.where(mask, x, x.dtype.min)
     x -= tf.reduce_max(x, axis=1, keepdims=True)
     return tf.where(mask, x - tf.reduce_logsumexp(x, axis=1, keepdims=True), 0)
 

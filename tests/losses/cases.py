@@ -34,6 +34,12 @@ class LossCase:
     invalid: tuple[tuple[dict[str, Any], str], ...] = ()
     lifted: Any = None
 
+    @property
+    def couples_lists(self) -> bool:
+        """Whether the labels of a list count in the weights of the others."""
+        default = "batch" if self.key.startswith("pointwise_kl") else None
+        return self.kwargs.get("class_balance", default) == "batch"
+
     def build(self, **kwargs: Any) -> tf.keras.losses.Loss:
         loss = losses.get(self.key, **{**self.kwargs, **kwargs})
         return self.lifted.from_config(loss.get_config()) if self.lifted else loss
@@ -187,9 +193,13 @@ _POINTWISE, _LISTWISE = "pointwise_kl_binomial_loss", "listwise_kl_gaussian_loss
 _MULTINOMIAL = "pointwise_kl_multinomial_loss"
 
 _KL_CASES = [
-    _kl(_POINTWISE, _TRIALS_INVALID + _MAX_LABEL_INVALID + _CLASS_INVALID),
+    _kl(
+        _POINTWISE,
+        _TRIALS_INVALID + _MAX_LABEL_INVALID + _CLASS_INVALID,
+        max_label=3.0,
+    ),
     _kl(_POINTWISE, max_label=3.0, class_balance="list", num_trials=1),
-    _kl(_POINTWISE, class_balance=None, from_logits=False),
+    _kl(_POINTWISE, max_label=3.0, class_balance=None, from_logits=False),
     _kl(_MULTINOMIAL, _GRADES_INVALID + _CLASS_INVALID, MultinomialOfScores),
     _kl(
         _MULTINOMIAL,
@@ -207,9 +217,13 @@ _KL_CASES = [
     _kl(_GAUSSIAN, _SIGMA_INVALID + _PAIRWISE_INVALID),
     _kl(_GAUSSIAN, sigma=0.05, margin=3.0, symmetric=True),
     _kl(_GAUSSIAN, from_logits=False, margin=0.2),
-    _kl(_LISTWISE, _SIGMA_INVALID + _MAX_LABEL_INVALID + _CLASS_INVALID),
+    _kl(
+        _LISTWISE,
+        _SIGMA_INVALID + _MAX_LABEL_INVALID + _CLASS_INVALID,
+        max_label=3.0,
+    ),
     _kl(_LISTWISE, max_label=3.0, relevance_threshold=0.5, class_balance="batch"),
-    _kl(_LISTWISE, sigma=0.1, class_balance=None, from_logits=False),
+    _kl(_LISTWISE, max_label=3.0, sigma=0.1, class_balance=None, from_logits=False),
 ]
 
 _LIST_AP_INVALID = (

@@ -139,20 +139,47 @@ def test_a_long_list_of_ties_far_from_the_rest_is_finite(case):
     assert np.isfinite(value) and np.isfinite(slopes).all()
 
 
-def test_a_score_that_is_nan_shows(case):
-    """Hidden, it would train on: the value of its list is NaN, and of no other."""
+def test_what_is_no_number_shows(case):
+    """Hidden, it would train on: the loss of its list is none, nor is any other so."""
     loss = case.build(reduction="none")
+    inputs = dict(zip(("labels", "scores"), batch()), weights=tf.ones([3, 5]))
+    clean = loss(*inputs.values()).numpy()
+    specs = [tf.TensorSpec([None, None])] * 3
+    in_graph = tf.function(loss, input_signature=specs)
+    for name in inputs:
+        # A label of -inf is padding.
+        for wrong in (np.nan, np.inf, -np.inf)[: 2 if name == "labels" else 3]:
+            for item in range(5):
+                changed = tf.tensor_scatter_nd_update(
+                    inputs[name], [[1, item]], [wrong]
+                )
+                for function in (loss, in_graph) if item == 2 else (in_graph,):
+                    value = function(*{**inputs, name: changed}.values()).numpy()
+                    assert not np.isfinite(value[1]).all(), (name, wrong, item, value)
+                    others = value[[0, 2]]
+                    if case.couples_lists:
+                        assert np.isfinite(others).all(), (name, wrong, item, value)
+                    else:
+                        np.testing.assert_allclose(others, clean[[0, 2]], rtol=1e-6)
+
+
+def test_a_label_above_the_highest_shows(case):
+    max_label = case.kwargs.get("max_label")
+    if max_label is None:
+        pytest.skip("the loss has no highest label")
     labels, scores = batch()
+    loss = case.build(reduction="none")
     clean = loss(labels, scores).numpy()
-    scores = tf.tensor_scatter_nd_update(scores, [[0, 1]], [np.nan])
-    dynamic = tf.function(loss, input_signature=[tf.TensorSpec([None, None])] * 2)
-    for function in (loss, dynamic):
-        value = function(labels, scores).numpy()
-        assert np.isnan(value[0]).any()
-        np.testing.assert_allclose(value[1:], clean[1:], rtol=1e-6)
-    labels = tf.tensor_scatter_nd_update(labels, [[1, 1]], [np.nan])
-    for function in (loss, dynamic):
-        assert np.isnan(function(labels, batch()[1]).numpy()[1]).any()
+    wrong = tf.tensor_scatter_nd_update(labels, [[1, 2]], [max_label + 1])
+    step = {"input_signature": [tf.TensorSpec([None, None])] * 2}
+    compiled = [tf.function(loss, jit_compile=jit, **step) for jit in (False, True)]
+    for function in (loss, *compiled):
+        value = function(wrong, scores).numpy()
+        assert np.isnan(value[1]).any()
+        if not case.couples_lists:
+            np.testing.assert_allclose(value[[0, 2]], clean[[0, 2]], rtol=1e-5)
+    highest = tf.minimum(wrong, max_label)
+    assert np.isfinite(loss(highest, scores)).all()
 
 
 @pytest.mark.parametrize("static", [True, False])

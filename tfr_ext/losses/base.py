@@ -39,6 +39,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
     scores of any floating type; the computation is in float32, or in float64 if the
     scores are. A loss of distributions (`RANK` is 3) takes labels and scores of shape
     `[batch, list, grades]`; an item whose first label entry is negative is padding.
+    A label or score of a real item that is NaN or infinite makes its list's loss NaN.
 
     `sample_weight` may be None, a scalar, one weight per list (`[batch]` or
     `[batch, 1]`), or one weight per item (`[batch, list]`).
@@ -67,6 +68,8 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
     RANK: ClassVar[int] = 2
     # What brings a relaxation nearer to its metric.
     SHARPNESS: ClassVar[relaxed.Sharpness | None] = None
+    # The label above which the loss has no meaning, if there is one.
+    _max_label: float | None = None
 
     @abc.abstractmethod
     def compute(
@@ -91,6 +94,14 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             mask: True at real items, `[batch, list]`.
             weights: `[batch, list]` weights, 0 at padding.
         """
+
+    def _per_loss(self, items: tf.Tensor) -> tf.Tensor:
+        """Tells which losses some items are part of, in a shape `compute` returns.
+
+        Args:
+            items: True at these items, `[batch, list]`.
+        """
+        return items
 
     def _unweighted(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
         """Returns the factors where there are no weights; None if they are all 1.
@@ -137,9 +148,11 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         mask = inputs.real_items(inputs.item_labels(labels))
         # Cleaned before anything is computed: what stands at padding can then
         # reach neither the value nor, times 0, the gradient.
-        return self.compute(
-            inputs.where_real(mask, labels), inputs.where_real(mask, scores), mask
-        )
+        labels, scores = (inputs.where_real(mask, x) for x in (labels, scores))
+        losses = self.compute(labels, scores, mask)
+        usable = inputs.are_usable(labels, scores, self._max_label)
+        # Some losses are finite all the same: training would go on, unaware.
+        return tf.where(self._per_loss(~usable), float("nan"), losses)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
@@ -200,6 +213,9 @@ class ListwiseLoss(RankingLoss):
     all labels are 0 it is the plain mean over the real items.
     """
 
+    def _per_loss(self, items: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_any(items, axis=1, keepdims=True)
+
     def _normalized_weights(
         self, labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor
     ) -> tf.Tensor:
@@ -212,6 +228,17 @@ class ItemwiseLoss(RankingLoss):
     `compute` returns `[batch, list]`; a pairwise loss sums the pairs of an item. The
     mean reductions are means over lists of the mean over a list's real items.
     """
+
+    def _per_loss(self, items: tf.Tensor) -> tf.Tensor:
+        return items
+
+    def _per_loss(self, items: tf.Tensor) -> tf.Tensor:
+        """Tells which losses some items are part of, in a shape `compute` returns.
+
+        Args:
+            items: True at these items, `[batch, list]`.
+        """
+        return items
 
     def _unweighted(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
         weights = tf.cast(mask, dtype)
@@ -241,6 +268,7 @@ class MetricLoss(ListwiseLoss):
         """
         super().__init__(**kwargs)
         self._objective = objective
+        self._max_label = getattr(objective, "max_label", None)
 
     def relaxed_metric(self) -> relaxed.RelaxedMetric | None:
         """See `RankingLoss`."""

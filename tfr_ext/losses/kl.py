@@ -79,7 +79,8 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
             num_trials: trials of the binomial distributions, at least 1.
-            max_label: label that stands for the chance 1, positive.
+            max_label: label that stands for the chance 1, positive. A label above it
+                makes the loss of its list NaN.
             relevance_threshold: least `label / max_label` of a relevant item, positive.
             class_balance: where the items of the weights are counted: 'batch' (of all
                 replicas), 'list', or None for no weights.
@@ -324,7 +325,8 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
             sigma: standard deviation of the distributions, in (1e-9, 1e9).
-            max_label: label that stands for the mean 1, positive.
+            max_label: label that stands for the mean 1, positive. A label above it
+                makes the loss of its list NaN.
             relevance_threshold: least `label / max_label` of a relevant item, positive.
             class_balance: where the items of the weights are counted: 'batch' (of all
                 replicas), 'list', or None for no weights.

@@ -98,7 +98,7 @@ class PairwiseKLBinomialLoss(base.ItemwiseLoss):
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
-        hinges = divergences.binomial_hinge(
+        return divergences.binomial_hinge(
             divergences.logits(scores, self._from_logits),
             labels,
             mask,
@@ -106,7 +106,6 @@ class PairwiseKLBinomialLoss(base.ItemwiseLoss):
             self._margin,
             self._symmetric,
         )
-        return hinges + _nan_of(labels) + _nan_of(scores)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
@@ -200,7 +199,7 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
-        hinges = divergences.gaussian_hinge(
+        return divergences.gaussian_hinge(
             divergences.probabilities(scores, self._from_logits),
             labels,
             mask,
@@ -208,7 +207,6 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
             self._margin,
             self._symmetric,
         )
-        return hinges + _nan_of(labels) + _nan_of(scores)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
@@ -219,8 +217,3 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
             "symmetric": self._symmetric,
             "from_logits": self._from_logits,
         }
-
-
-def _nan_of(x: tf.Tensor) -> tf.Tensor:
-    """Returns NaN where `x` is, else 0: in no pair, or a closed one, it would hide."""
-    return tf.where(tf.math.is_nan(x), x, 0)

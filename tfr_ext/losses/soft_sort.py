@@ -101,7 +101,8 @@ class SoftSortLoss(base.MetricLoss):
                 comparing two positions in 'map'; used with `form='position'`.
             relevance_threshold: least label that counts as relevant, positive; used by
                 'precision', 'map' and 'mrr'.
-            max_label: the highest grade of the collection; 'err' and 'nerr' need it.
+            max_label: the highest grade of the collection; 'err' and 'nerr' need it. A
+                label above it makes the loss of its list NaN.
 
         Raises:
             ValueError: if an argument is out of its range.
