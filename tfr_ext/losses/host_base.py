@@ -141,7 +141,8 @@ class HostLoss(tf.keras.losses.Loss):
         shown = tf.where(mask & ~finite, float("nan"), 0.0)
         scores = self._cleaned(inputs.where_real(finite, scores), mask)
         scores += shown[..., tf.newaxis] if of_levels else shown
-        return tf.where(mask & ~finite, 0.0, labels), scores, weights
+        labels = tf.where(mask, tf.where(finite, labels, 0.0), inputs.PADDING_LABEL)
+        return labels, scores, weights
 
     def _dense(
         self, y_true: TensorLike, y_pred: TensorLike
