@@ -33,6 +33,8 @@ _Keys = tfr.keras.losses.RankingLossKey
 class PairwiseHingeLoss(Pairwise, tfr.keras.losses.PairwiseHingeLoss):
     """TensorFlow Ranking's loss of that name."""
 
+    IMPL = host_impl.PairwiseHinge
+
 
 @base.register
 class PairwiseLogisticLoss(Pairwise, tfr.keras.losses.PairwiseLogisticLoss):

@@ -135,9 +135,11 @@ class HostLoss(tf.keras.losses.Loss):
         finite = tf.math.is_finite(labels) & (
             tf.reduce_all(finite, axis=2) if of_levels else finite
         )
+        if weights is not None:
+            finite &= tf.math.is_finite(weights[:, : masked.list_size(labels)])
         # An item that is not finite is seen as a score that is NaN, which reaches the
-        # value of its list in every loss. Of a label TensorFlow Ranking makes padding,
-        # of a score the lowest or the highest.
+        # value of its list in every loss. TensorFlow Ranking makes padding of such a
+        # label, and drops the weights of an empty list.
         shown = tf.where(mask & ~finite, float("nan"), 0.0)
         scores = self._cleaned(inputs.where_real(finite, scores), mask)
         scores += shown[..., tf.newaxis] if of_levels else shown

@@ -26,6 +26,15 @@ def below(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(mask, scores, lowest - tf.abs(lowest) - 1)
 
 
+class PairwiseHinge(losses_impl.PairwiseHingeLoss):
+    """TensorFlow Ranking's hinge loss, exact in graphs where scores are large."""
+
+    def _pairwise_loss(self, pairwise_logits: tf.Tensor) -> tf.Tensor:
+        # A graph makes (1 + y) - x of TensorFlow Ranking's 1 - (x - y), and so 0 of
+        # the 1 of two equal scores of 1e8.
+        return 1 - tf.minimum(1.0, pairwise_logits)
+
+
 class PairwiseLogistic(losses_impl.PairwiseLogisticLoss):
     """TensorFlow Ranking's logistic loss, with its slope where scores are equal."""
 
