@@ -128,7 +128,7 @@ def item_weights(
         with _same(weights.row_lengths(), lengths, _RAGGED_WEIGHTS):
             weights = weights.to_tensor(shape=tf.shape(labels, tf.int64))
     if not isinstance(weights, tf.RaggedTensor):
-        weights = tf.convert_to_tensor(weights)
+        weights = of_known_rank(weights, labels)
     shape, expected = weights.shape, labels.shape
     if isinstance(weights, tf.RaggedTensor) or not (
         shape.rank == 0
@@ -151,6 +151,25 @@ def item_weights(
         weights = weights[:, tf.newaxis]
     weights = tf.cast(weights, labels.dtype) * tf.ones_like(labels)
     return tf.where(real_items(labels), weights, 0)
+
+
+def of_known_rank(weights: TensorLike, labels: tf.Tensor) -> tf.Tensor:
+    """Returns sample weights as a tensor; one of unknown rank gets rank 2.
+
+    Keras gives the rank up once a model has had weights of one rank, then another.
+
+    Args:
+        weights: weights, not ragged.
+        labels: labels `[batch, list]`.
+    """
+    weights = tf.convert_to_tensor(weights)
+    if weights.shape.rank is not None:
+        return weights
+    rank = tf.rank(weights)
+    shape = tf.concat([tf.shape(weights), tf.ones([2 - rank], tf.int32)], axis=0)
+    rows = tf.where(rank == 0, tf.shape(labels)[0], 1)
+    weights = tf.reshape(weights, shape) * tf.ones([rows, 1], weights.dtype)
+    return tf.ensure_shape(weights, [None, None])
 
 
 def list_weights(labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

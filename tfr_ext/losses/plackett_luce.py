@@ -12,8 +12,8 @@ from tensorflow_ranking.python import losses_impl
 
 from tfr_ext import inputs
 
-# In place of minus infinity, whose gradient would be NaN.
-_NEVER = -1e30
+# In place of minus infinity, whose gradient would be NaN; below any score.
+_NEVER = tf.float32.min
 
 
 def negative_log_likelihood(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
