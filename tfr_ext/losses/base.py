@@ -152,7 +152,8 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         losses = self.compute(labels, scores, mask)
         usable = inputs.are_usable(labels, scores, self._max_label)
         # Some losses are finite all the same: training would go on, unaware.
-        return tf.where(self._per_loss(~usable), float("nan"), losses)
+        nan = tf.constant(float("nan"), losses.dtype)
+        return tf.where(self._per_loss(~usable), nan, losses)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
