@@ -209,6 +209,7 @@ class PiRankNDCGLoss(_PiRankLoss):
         branching: Sequence[int] | None = None,
         merge_topn: Sequence[int] | None = None,
         merge_temperatures: Sequence[float] | None = None,
+        gain: str = "exponential",
     ):
         """Initialises the loss.
 
@@ -228,12 +229,14 @@ class PiRankNDCGLoss(_PiRankLoss):
             merge_temperatures: `depth` temperatures that do not fall and end in
                 `temperature` (the first, of a schedule, which all follow). By default
                 all are `temperature`.
+            gain: of a label: 'exponential' (`2**label - 1`), 'linear' (`label`) or
+                'power' (`2**label`).
 
         Raises:
             ValueError: if an argument is out of its range.
         """
         super().__init__(
-            objectives.NDCG(topn=topn, expected="gain"),
+            objectives.NDCG(topn=topn, gain=gain, expected="gain"),
             temperature=temperature,
             straight_through=straight_through,
             depth=depth,
@@ -244,6 +247,11 @@ class PiRankNDCGLoss(_PiRankLoss):
             name=name,
             ragged=ragged,
         )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this loss again."""
+        assert isinstance(self._objective, objectives.NDCG)
+        return {**super().get_config(), "gain": self._objective.gain}
 
 
 @base.register

@@ -83,6 +83,7 @@ class SoftSortLoss(base.MetricLoss):
         beta: float = 10.0,
         relevance_threshold: float = 1.0,
         max_label: float | None = None,
+        gain: str = "exponential",
     ):
         """Initialises the loss.
 
@@ -102,6 +103,8 @@ class SoftSortLoss(base.MetricLoss):
             relevance_threshold: least label that counts as relevant, positive; used by
                 'precision', 'map' and 'mrr'.
             max_label: the highest grade of the collection; 'err' and 'nerr' need it.
+            gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
+                (`label`) or 'power' (`2**label`).
 
         Raises:
             ValueError: if an argument is out of its range.
@@ -113,6 +116,7 @@ class SoftSortLoss(base.MetricLoss):
                 expected="gain",
                 relevance_threshold=relevance_threshold,
                 max_label=max_label,
+                gain=gain,
             ),
             reduction=reduction,
             name=name,
@@ -135,11 +139,12 @@ class SoftSortLoss(base.MetricLoss):
             "max_label": None
             if max_label is None
             else checks.positive("max_label", max_label),
+            "gain": checks.choice("gain", gain, list(objectives.GAINS)),
         }
         self._of_positions: positions.PositionMetric | None = None
         if form == "position":
             self._of_positions = positions.PositionMetric(
-                metric, topn, beta, relevance_threshold
+                metric, topn, beta, relevance_threshold, gain
             )
 
     def compute(
