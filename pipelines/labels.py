@@ -206,7 +206,8 @@ def warnings(
             )
         )
     least = config.get("relevance_threshold")
-    if least is not None and config.get("metric") in (None, *_BINARY):
+    is_used = config.get("class_balance", "batch") is not None
+    if least is not None and is_used and config.get("metric") in (None, *_BINARY):
         what = f"the relevance_threshold of the loss, {least:g}"
         effect = "the loss is 0 for every list"
         if "max_label" in config and "metric" not in config:

@@ -319,6 +319,31 @@ def is_cost(name: str) -> bool:
     return _OBJECTIVES[name].is_cost
 
 
+def check_effects(metric: str, **arguments: Any) -> None:
+    """Checks that arguments which a metric does not have are at their defaults.
+
+    Args:
+        metric: name of the metric.
+        **arguments: values of attributes, of this objective or of others.
+
+    Raises:
+        ValueError: if one that the metric does not have is not its default.
+
+    Examples:
+        >>> check_effects("map", gain="exponential", relevance_threshold=2.)
+    """
+    for argument, value in arguments.items():
+        fields = {
+            name: field
+            for name in _OBJECTIVES
+            for field in _fields(name)
+            if field.name == argument
+        }
+        default = next(field.default for field in fields.values())
+        needs = f"metric {' or '.join(map(repr, fields))}"
+        checks.has_effect(argument, value, default, metric in fields, needs)
+
+
 def get(name: str, **arguments: Any) -> Objective:
     """Builds an objective by name from those of the arguments that it has.
 
@@ -337,9 +362,26 @@ def get(name: str, **arguments: Any) -> Objective:
         Precision(topn=5, relevance_threshold=1.0)
     """
     checks.choice("metric", name, names())
-    cls = _OBJECTIVES[name]
-    fields = {field.name for field in dataclasses.fields(cls)}
-    return cls(**{k: v for k, v in arguments.items() if k in fields})
+    return _OBJECTIVES[name](**taken(name, **arguments))
+
+
+def taken(metric: str, **arguments: Any) -> dict[str, Any]:
+    """Returns those of the arguments that a metric has.
+
+    Args:
+        metric: name of the metric; one that is no objective has none of them.
+        **arguments: values of attributes, of this objective or of others.
+
+    Examples:
+        >>> taken("map", gain="linear", relevance_threshold=2.)
+        {'relevance_threshold': 2.0}
+    """
+    known = {field.name for field in _fields(metric)}
+    return {k: v for k, v in arguments.items() if k in known}
+
+
+def _fields(metric: str) -> tuple[dataclasses.Field, ...]:
+    return dataclasses.fields(_OBJECTIVES[metric]) if metric in _OBJECTIVES else ()
 
 
 def _power_of_2(x: tf.Tensor) -> tf.Tensor:

@@ -59,6 +59,17 @@ class PositionMetric:
         checks.choice("gain", self.gain, list(objectives.GAINS))
         if self.metric == "precision" and self.topn is None:
             raise ValueError("Metric 'precision' needs `topn`, the cut-off rank.")
+        objectives.check_effects(
+            self.metric, relevance_threshold=self.relevance_threshold, gain=self.gain
+        )
+        truncated = self.topn is not None
+        checks.has_effect(
+            "beta",
+            self.beta,
+            10.0,
+            truncated or self.metric == "map",
+            "`topn` or metric 'map'",
+        )
 
     @property
     def config(self) -> dict[str, Any]:

@@ -93,7 +93,8 @@ class ApproxMetricLoss(base.PositionLoss):
                 (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
             positions.PositionMetric(metric, topn, beta, relevance_threshold, gain),

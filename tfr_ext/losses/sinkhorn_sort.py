@@ -103,7 +103,8 @@ class SinkhornSortLoss(base.PositionLoss):
                 (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
             positions.PositionMetric(metric, topn, beta, relevance_threshold, gain),

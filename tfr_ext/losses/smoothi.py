@@ -98,7 +98,8 @@ class SmoothILoss(base.MetricLoss):
                 (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
             objectives.get(
@@ -128,6 +129,21 @@ class SmoothILoss(base.MetricLoss):
             else checks.positive("max_label", max_label),
             "gain": checks.choice("gain", gain, list(objectives.GAINS)),
         }
+        objectives.check_effects(
+            metric,
+            relevance_threshold=relevance_threshold,
+            max_label=max_label,
+            gain=gain,
+        )
+        # The first rank has no ranks before it.
+        for argument, default in (("delta", 0.1), ("stop_gradient", True)):
+            checks.has_effect(
+                argument,
+                self._arguments[argument],
+                default,
+                topn != 1,
+                "a second rank, `topn` other than 1",
+            )
 
     def _expected_at_ranks(
         self,

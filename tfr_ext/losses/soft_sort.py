@@ -107,7 +107,8 @@ class SoftSortLoss(base.MetricLoss):
                 (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
             objectives.get(
@@ -141,8 +142,16 @@ class SoftSortLoss(base.MetricLoss):
             else checks.positive("max_label", max_label),
             "gain": checks.choice("gain", gain, list(objectives.GAINS)),
         }
+        objectives.check_effects(
+            metric,
+            relevance_threshold=relevance_threshold,
+            max_label=max_label,
+            gain=gain,
+        )
+        is_position = form == "position"
+        checks.has_effect("beta", beta, 10.0, is_position, "form 'position'")
         self._of_positions: positions.PositionMetric | None = None
-        if form == "position":
+        if is_position:
             self._of_positions = positions.PositionMetric(
                 metric, topn, beta, relevance_threshold, gain
             )
