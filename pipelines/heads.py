@@ -91,7 +91,13 @@ class Head:
             loss: key of the loss.
             params: its parameters.
         """
-        if self.trained_values and "grade_values" in losses.parameters(loss):
+        # Without a balance of classes the loss has no use for them, and refuses them.
+        unused = params.get("class_balance", "batch") is None
+        if (
+            self.trained_values
+            and "grade_values" in losses.parameters(loss)
+            and not unused
+        ):
             return {**params, "grade_values": self.trained_values}
         return params
 

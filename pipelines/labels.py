@@ -9,15 +9,13 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext import data, grades, losses, metrics
+from tfr_ext import data, grades, losses, metrics, objectives
 from tfr_ext.diagnosis import labels as diagnosis
 
 AnyLists = Union[data.RankingLists, data.StreamedLists]
 
 # Metrics that only know relevant items and others.
 _BINARY = ("precision", "map", "mrr")
-# Metrics that take 2**label, whatever --gain says where losses relax them.
-_EXPONENTIAL = ("ndcg", "err", "nerr")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,7 +206,8 @@ def warnings(
             )
         )
     least = config.get("relevance_threshold")
-    if least is not None and config.get("metric") in (None, *_BINARY):
+    is_used = config.get("class_balance", "batch") is not None
+    if least is not None and is_used and config.get("metric") in (None, *_BINARY):
         what = f"the relevance_threshold of the loss, {least:g}"
         effect = "the loss is 0 for every list"
         if "max_label" in config and "metric" not in config:
@@ -235,19 +234,37 @@ def _warnings_of_labels(
     train: AnyLists, convention: metrics.Convention, loss: tf.keras.losses.Loss
 ) -> list[str]:
     """Returns what looks wrong about the labels whatever they are used for."""
-    relaxed = isinstance(loss, losses.RankingLoss) and loss.relaxed_metric()
-    of_gains = relaxed and relaxed.name.split("_")[0] in _EXPONENTIAL
-    gain = "exponential" if of_gains else convention.gain
+    gain, remedy = _gain_in_use(convention, loss)
     if isinstance(train, data.StreamedLists):
         # Not all of them at once: each label once, and the first lists for the order.
         values = np.array(sorted(train.label_counts))
         some = next(iter(train))
         found = diagnosis.flat_label_warnings(
-            values, np.array([0, len(values)]), gain=gain
+            values, np.array([0, len(values)]), gain=gain, remedy=remedy
         ) + diagnosis.rank_warnings(some.labels, some.row_splits)
     else:
-        found = diagnosis.flat_label_warnings(train.labels, train.row_splits, gain=gain)
+        found = diagnosis.flat_label_warnings(
+            train.labels, train.row_splits, gain=gain, remedy=remedy
+        )
     return [f"Of the training labels: {line}" for line in found]
+
+
+def _gain_in_use(
+    convention: metrics.Convention, loss: tf.keras.losses.Loss
+) -> tuple[str, str]:
+    """Returns the steepest gain of the loss and of NDCG, and flags for a linear one."""
+    relaxed = isinstance(loss, losses.RankingLoss) and loss.relaxed_metric()
+    objective = relaxed.objective if relaxed else None
+    gain, instead = convention.gain, []
+    if isinstance(objective, objectives.NDCG):
+        if objective.gain != "linear":
+            gain = objective.gain
+            instead.append("--loss_param=gain=linear")
+    elif isinstance(objective, objectives.ERR):
+        return "exponential", ""
+    if convention.gain != "linear":
+        instead.append("--gain=linear")
+    return gain, f"give {' and '.join(instead)}" if instead else ""
 
 
 def _warnings_of_grades(train: data.RankingLists, config: dict[str, Any]) -> list[str]:

@@ -112,15 +112,11 @@ def metric(
         return None
     relevance = [at(r, labels) for r in range(depth)]
     if name == "ndcg":
-
-        def gain_of(y):
-            return 2**y - 1 if gain == "exponential" else y
-
         if expected == "gain":
-            gains = [at(r, [gain_of(y) for y in labels]) for r in range(depth)]
+            gains = [at(r, [gain_of(y, gain) for y in labels]) for r in range(depth)]
         else:
-            gains = [gain_of(x) for x in relevance]
-        ideal = sorted((gain_of(y) for y in labels), reverse=True)
+            gains = [gain_of(x, gain) for x in relevance]
+        ideal = sorted((gain_of(y, gain) for y in labels), reverse=True)
         return _dcg(gains) / _dcg(ideal[:depth])
     if name in ("err", "nerr"):
 
@@ -136,6 +132,27 @@ def metric(
             cost += (topn + 1) * (sum(labels) - sum(relevance))
         return cost / sum(labels)
     raise ValueError(name)
+
+
+def gain_of(label, gain):
+    """The gain of a label in NDCG."""
+    if gain == "linear":
+        return label
+    return 2**label - (1 if gain == "exponential" else 0)
+
+
+def position_ndcg(positions, labels, gain="exponential", topn=None, beta=10.0):
+    """NDCG as a function of positions (Qin et al., 2010); None on an empty list."""
+    if not any(y > 0 for y in labels):
+        return None
+    found = 0.0
+    for position, label in zip(positions, labels):
+        within = 1.0
+        if topn is not None:
+            within = 1 / (1 + cmath.exp(-beta * (topn + 0.5 - position)))
+        found += gain_of(label, gain) * within * math.log(2) / cmath.log(1 + position)
+    ideal = sorted((gain_of(y, gain) for y in labels), reverse=True)
+    return found / _dcg(ideal[:topn])
 
 
 def _dcg(gains):

@@ -60,12 +60,17 @@ def approx_metric(
     scores, labels, metric, topn=None, alpha=10.0, beta=10.0, relevance_threshold=1.0
 ):
     """Qin, Liu and Li 2010: one minus the metric at approximated positions."""
+    positions = approx_positions(scores, alpha)
+    return position_metric(positions, labels, metric, topn, beta, relevance_threshold)
+
+
+def approx_positions(scores, alpha=10.0):
+    """One more than the number of better items, each counted by a sigmoid."""
     size = len(scores)
-    positions = [
+    return [
         1 + sum(_sigmoid(alpha * (scores[i] - s)) for i in range(size) if i != j)
         for j, s in enumerate(scores)
     ]
-    return position_metric(positions, labels, metric, topn, beta, relevance_threshold)
 
 
 def position_metric(

@@ -19,7 +19,14 @@ def random_case(rng, size, depth):
 @pytest.mark.parametrize("topn", [None, 1, 2, 5, 50])
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"relevance_threshold": 2.0}, {"gain": "linear"}, {"expected": "gain"}],
+    [
+        {},
+        {"relevance_threshold": 2.0},
+        {"gain": "linear"},
+        {"gain": "power"},
+        {"expected": "gain"},
+        {"gain": "power", "expected": "gain"},
+    ],
     ids=str,
 )
 def test_any_indicators_equal_the_oracle(metric, topn, arguments):
@@ -41,13 +48,14 @@ def test_any_indicators_equal_the_oracle(metric, topn, arguments):
 
 def test_padding_in_objectives_is_invisible():
     rng = np.random.default_rng(1)
-    for metric in METRICS:
+    powers = [("ndcg", {"gain": "power", "expected": e}) for e in ("gain", "relevance")]
+    for metric, arguments in [*((metric, {}) for metric in METRICS), *powers]:
         rows, labels = random_case(rng, 4, 4)
         labels[0] = 3.0
         wide = np.zeros([6, 6])
         wide[:4, :4] = rows
         wide[4:] = 1 / 6  # what stands beyond the real items does not matter
-        objective = objectives.get(metric, max_label=3.0)
+        objective = objectives.get(metric, max_label=3.0, **arguments)
         narrow = objective(
             tf.constant([rows]), tf.constant([labels]), tf.ones([1, 4], tf.bool)
         )

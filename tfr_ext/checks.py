@@ -123,6 +123,26 @@ def choice(argument: str, value: Any, choices: list[Any]) -> Any:
     return value
 
 
+def has_effect(argument: str, value: Any, default: Any, used: bool, needs: str) -> None:
+    """Checks that an argument without effect has its default.
+
+    Args:
+        argument: its name.
+        value: its value, valid in itself.
+        default: its default, which is never refused.
+        used: whether the other arguments give it an effect.
+        needs: what does, such as "`topn`".
+
+    Raises:
+        ValueError: if a value other than the default has no effect.
+    """
+    if not used and value != default:
+        raise ValueError(
+            f"`{argument}` has an effect only with {needs}: leave it out. "
+            f"Received: {value!r}."
+        )
+
+
 def near(word: str, known: list[str]) -> str:
     """Returns the end of a sentence on an unknown word: what was perhaps meant."""
     close = difflib.get_close_matches(word, known, n=3)

@@ -59,6 +59,7 @@ def dense(
     ):
         raise ValueError(
             f"{_SHAPES[rank]} Received: y_true {labels.shape}, y_pred {scores.shape}."
+            + _squeeze_hint(scores, rank)
         )
     if not scores.dtype.is_floating or scores.dtype.size < 4:
         scores = tf.cast(scores, tf.float32)
@@ -66,6 +67,16 @@ def dense(
     if not (labels.shape.is_fully_defined() and scores.shape.is_fully_defined()):
         labels, scores = _check_shapes_at_run_time(labels, scores, rank)
     return labels, scores
+
+
+def _squeeze_hint(scores: tf.Tensor, rank: int) -> str:
+    """Returns how to drop the last dimension of scores `[batch, list, 1]`."""
+    if rank != 2 or scores.shape.rank != 3 or scores.shape[2] != 1:
+        return ""
+    return (
+        " Drop the last dimension of the scores: end the model in "
+        "`tf.keras.layers.Reshape([-1])`, or in `tf.squeeze(scores, axis=-1)`."
+    )
 
 
 def item_labels(labels: tf.Tensor) -> tf.Tensor:

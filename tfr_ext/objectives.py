@@ -22,6 +22,9 @@ import tensorflow as tf
 
 from tfr_ext import checks, masked
 
+# Gains of a label in NDCG, see `NDCG`.
+GAINS = ("exponential", "linear", "power")
+
 
 @dataclasses.dataclass(frozen=True)
 class Objective(abc.ABC):
@@ -42,8 +45,15 @@ class Objective(abc.ABC):
         object.__setattr__(self, "topn", checks.cut_off("topn", self.topn))
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
-        """Returns the item quantity that is read at each rank."""
+        """Returns the item quantity that is read at each rank.
+
+        What it is at padding has no meaning; see `real_values`.
+        """
         return labels
+
+    def real_values(self, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns `item_values`, 0 at padding."""
+        return tf.where(mask, self.item_values(labels), 0)
 
     @abc.abstractmethod
     def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
@@ -76,7 +86,7 @@ class Objective(abc.ABC):
         self, indicators: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """Returns the metric of each list from indicators `[batch, ranks, list]`."""
-        ranked = tf.linalg.matvec(indicators, self.item_values(labels))
+        ranked = tf.linalg.matvec(indicators, self.real_values(labels, mask))
         return self.value(ranked, labels, mask)
 
 
@@ -116,7 +126,8 @@ class NDCG(_Graded):
     ideal ranking at the same cut-off.
 
     Attributes:
-        gain: 'exponential' (`2**label - 1`) or 'linear' (`label`).
+        gain: 'exponential' (`2**label - 1`), 'linear' (`label`) or 'power'
+            (`2**label`, in which irrelevant items have a gain too).
         expected: what is averaged over the indicators. 'relevance': the gain of the
             expected label (SmoothI); 'gain': the expected gain (PiRank).
     """
@@ -127,7 +138,7 @@ class NDCG(_Graded):
     def __post_init__(self) -> None:
         """Checks the arguments."""
         super().__post_init__()
-        checks.choice("gain", self.gain, ["exponential", "linear"])
+        checks.choice("gain", self.gain, list(GAINS))
         checks.choice("expected", self.expected, ["relevance", "gain"])
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
@@ -139,20 +150,30 @@ class NDCG(_Graded):
             return values
         # Divided by 2**max, which the ideal is too: no overflow for any label.
         largest = tf.reduce_max(labels, axis=1, keepdims=True)
-        return _power_of_2(values - largest) - _power_of_2(-largest)
+        power = _power_of_2(values - largest)
+        return power if self.gain == "power" else power - _power_of_2(-largest)
+
+    def _gain_at_ranks(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the gains of labels at ranks, 0 beyond the real items."""
+        # There the label is 0, of which 'power' makes 1.
+        return tf.where(masked.real_ranks(mask, ranked), self._gain(ranked, labels), 0)
 
     def _value(
         self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         if self.expected == "relevance":
-            ranked = self._gain(ranked, labels)
+            ranked = self._gain_at_ranks(ranked, labels, mask)
         discounts = 1.0 / tf.math.log1p(masked.ranks(ranked))
         return tf.math.divide_no_nan(
             tf.reduce_sum(ranked * discounts, axis=1),
-            self.ideal(labels, masked.list_size(ranked)),
+            self.ideal(labels, mask, masked.list_size(ranked)),
         )
 
-    def ideal(self, labels: tf.Tensor, num_ranks: masked.Size) -> tf.Tensor:
+    def ideal(
+        self, labels: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
+    ) -> tf.Tensor:
         """Returns the DCG of the ideal ranking at a cut-off, `[batch]`.
 
         Its gains and discounts are those of `item_values` and `1 / log1p(rank)`: only
@@ -160,11 +181,12 @@ class NDCG(_Graded):
 
         Args:
             labels: labels, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
             num_ranks: the cut-off.
         """
-        best = masked.top(self.item_values(labels), num_ranks).values
+        best = masked.top(self.real_values(labels, mask), num_ranks).values
         if self.expected == "relevance":
-            best = self._gain(best, labels)
+            best = self._gain_at_ranks(best, labels, mask)
         discounts = 1.0 / tf.math.log1p(masked.ranks(best))
         return tf.reduce_sum(best * discounts, axis=1)
 
@@ -297,6 +319,31 @@ def is_cost(name: str) -> bool:
     return _OBJECTIVES[name].is_cost
 
 
+def check_effects(metric: str, **arguments: Any) -> None:
+    """Checks that arguments which a metric does not have are at their defaults.
+
+    Args:
+        metric: name of the metric.
+        **arguments: values of attributes, of this objective or of others.
+
+    Raises:
+        ValueError: if one that the metric does not have is not its default.
+
+    Examples:
+        >>> check_effects("map", gain="exponential", relevance_threshold=2.)
+    """
+    for argument, value in arguments.items():
+        fields = {
+            name: field
+            for name in _OBJECTIVES
+            for field in _fields(name)
+            if field.name == argument
+        }
+        default = next(field.default for field in fields.values())
+        needs = f"metric {' or '.join(map(repr, fields))}"
+        checks.has_effect(argument, value, default, metric in fields, needs)
+
+
 def get(name: str, **arguments: Any) -> Objective:
     """Builds an objective by name from those of the arguments that it has.
 
@@ -315,9 +362,26 @@ def get(name: str, **arguments: Any) -> Objective:
         Precision(topn=5, relevance_threshold=1.0)
     """
     checks.choice("metric", name, names())
-    cls = _OBJECTIVES[name]
-    fields = {field.name for field in dataclasses.fields(cls)}
-    return cls(**{k: v for k, v in arguments.items() if k in fields})
+    return _OBJECTIVES[name](**taken(name, **arguments))
+
+
+def taken(metric: str, **arguments: Any) -> dict[str, Any]:
+    """Returns those of the arguments that a metric has.
+
+    Args:
+        metric: name of the metric; one that is no objective has none of them.
+        **arguments: values of attributes, of this objective or of others.
+
+    Examples:
+        >>> taken("map", gain="linear", relevance_threshold=2.)
+        {'relevance_threshold': 2.0}
+    """
+    known = {field.name for field in _fields(metric)}
+    return {k: v for k, v in arguments.items() if k in known}
+
+
+def _fields(metric: str) -> tuple[dataclasses.Field, ...]:
+    return dataclasses.fields(_OBJECTIVES[metric]) if metric in _OBJECTIVES else ()
 
 
 def _power_of_2(x: tf.Tensor) -> tf.Tensor:

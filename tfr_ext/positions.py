@@ -41,12 +41,14 @@ class PositionMetric:
         topn: cut-off rank, None for the whole list; precision needs it.
         beta: slope of the truncation function, and of comparing positions in 'map'.
         relevance_threshold: least label of a relevant item, for 'precision', 'map'.
+        gain: gain of a label in 'ndcg', see `tfr_ext.objectives.NDCG`.
     """
 
     metric: str = "ndcg"
     topn: int | None = None
     beta: float = 10.0
     relevance_threshold: float = 1.0
+    gain: str = "exponential"
 
     def __post_init__(self) -> None:
         """Checks the arguments."""
@@ -54,8 +56,20 @@ class PositionMetric:
         object.__setattr__(self, "topn", checks.cut_off("topn", self.topn))
         checks.between("beta", self.beta, 1e-30, 1e30)
         checks.positive("relevance_threshold", self.relevance_threshold)
+        checks.choice("gain", self.gain, list(objectives.GAINS))
         if self.metric == "precision" and self.topn is None:
             raise ValueError("Metric 'precision' needs `topn`, the cut-off rank.")
+        objectives.check_effects(
+            self.metric, relevance_threshold=self.relevance_threshold, gain=self.gain
+        )
+        truncated = self.topn is not None
+        checks.has_effect(
+            "beta",
+            self.beta,
+            10.0,
+            truncated or self.metric == "map",
+            "`topn` or metric 'map'",
+        )
 
     @property
     def config(self) -> dict[str, Any]:
@@ -79,9 +93,10 @@ class PositionMetric:
         objective = self.objective
         # Nothing at padding has a gain; its position must be one all the same.
         positions = tf.where(mask, positions, 1)
-        values = objective.item_values(labels)
+        values = objective.real_values(labels, mask)
         if isinstance(objective, objectives.NDCG):
-            value = self._ndcg(objective, positions, values, labels)
+            ideal = objective.ideal(labels, mask, masked.num_ranks(labels, self.topn))
+            value = self._ndcg(positions, values, ideal)
         elif self.metric == "precision":
             value = self._precision(positions, values)
         else:
@@ -97,6 +112,7 @@ class PositionMetric:
             topn=self.topn,
             expected="gain",
             relevance_threshold=self.relevance_threshold,
+            gain=self.gain,
         )
 
     def _truncation(self, positions: tf.Tensor, topn: int) -> tf.Tensor:
@@ -108,13 +124,8 @@ class PositionMetric:
         return tf.reduce_sum(found, axis=1) / self.topn
 
     def _ndcg(
-        self,
-        objective: objectives.NDCG,
-        positions: tf.Tensor,
-        gains: tf.Tensor,
-        labels: tf.Tensor,
+        self, positions: tf.Tensor, gains: tf.Tensor, ideal: tf.Tensor
     ) -> tf.Tensor:
-        ideal = objective.ideal(labels, masked.num_ranks(labels, self.topn))
         if self.topn is not None:
             gains *= self._truncation(positions, self.topn)
         found = tf.reduce_sum(gains / tf.math.log1p(positions), axis=1)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from pipelines import heads
 from pipelines import labels as pipeline_labels
 from tests.conftest import make_lists
 from tfr_ext import data, grades, losses, metrics
@@ -149,11 +150,24 @@ def test_labels_below_the_thresholds_of_kl_losses_are_told():
         assert told([0, 1, 0], key, max_label=4.0) == []
         (line,) = told([0, 1, 0], key, max_label=4.0, relevance_threshold=0.5)
         assert "0.5 of max_label=4: the highest is 1" in line
+        # Without weights the threshold is for nothing.
+        assert "the highest is 1" in told([0, 1, 0], key, max_label=100.0)[0]
+        assert told([0, 1, 0], key, max_label=100.0, class_balance=None) == []
     multinomial = "pointwise_kl_multinomial_loss"
+    assert told([0, 1, 0], multinomial, class_balance=None) == []
     values = {"grade_values": [0.0, 0.5, 1.0]}
     assert told([0, 1, 0], multinomial, **values) == []
     (line,) = told([0, 1, 0], multinomial, relevance_threshold=0.75, **values)
     assert "0.75: the highest is 0.5" in line
+
+
+def test_a_loss_gets_the_values_of_grades_only_where_it_has_a_use_for_them():
+    head, key = heads.Head("grades", [0.0, 0.5, 1.0]), "pointwise_kl_multinomial_loss"
+    for balance in ("batch", "list"):
+        params = head.loss_params(key, {"class_balance": balance})
+        assert losses.get(key, **params).get_config()["grade_values"] == head.values
+    params = head.loss_params(key, {"class_balance": None})
+    assert losses.get(key, **params).get_config()["grade_values"] is None
 
 
 @pytest.mark.parametrize("label", [0, 2])

@@ -63,13 +63,27 @@ def test_another_shape_is_an_error():
 def test_the_command_tells_them_by_the_gain_in_use():
     lists = make_lists([3, 2], labels=[0, 40, 1, 2, 0])
 
-    def told(key, gain):
+    def told(key, metric_gain, **arguments):
         return pipeline_labels.warnings(
-            lists, ["ndcg_10"], metrics.Convention(gain=gain), losses.get(key)
+            lists,
+            ["ndcg_10"],
+            metrics.Convention(gain=metric_gain),
+            losses.get(key, **arguments),
         )
 
+    start = "Of the training labels: The highest label is 40: with the gain 2**label"
     (line,) = told("mean_squared_loss", "exponential")
-    assert line.startswith("Of the training labels: The highest label is 40")
+    assert line.startswith(f"{start} - 1 ")
+    assert line.endswith(" or so, or give --gain=linear.")
     assert told("mean_squared_loss", "linear") == []
     # The gain of the loss is exponential, whatever the metric's.
-    assert told("smoothi_loss", "linear") == [line]
+    (line,) = told("smoothi_loss", "linear")
+    assert line.endswith(" or so, or give --loss_param=gain=linear.")
+    (line,) = told("smoothi_loss", "exponential")
+    assert line.endswith(" give --loss_param=gain=linear and --gain=linear.")
+    (line,) = told("approx_metric_loss", "linear", gain="power")
+    assert line.startswith(f"{start} it ")
+    assert told("smoothi_loss", "linear", gain="linear") == []
+    # ERR has no other gain.
+    (line,) = told("smoothi_loss", "linear", metric="err", max_label=40.0)
+    assert line.endswith(" 0 to 4 or so.")

@@ -85,6 +85,8 @@ class MultinomialOfScores(losses.PointwiseKLMultinomialLoss):
 
 
 _SMOOTHI_INVALID = (
+    ({"gain": "cubic"}, "gain"),
+    ({"metric": "map", "gain": "linear"}, "gain"),
     ({"alpha": 0.0}, "alpha"),
     ({"alpha": -1}, "alpha"),
     ({"alpha": float("nan")}, "alpha"),
@@ -231,6 +233,8 @@ _LIST_AP_INVALID = (
     ({"relevance_threshold": 0.0}, "relevance_threshold"),
 )
 _APPROX_INVALID = (
+    ({"gain": "cubic"}, "gain"),
+    ({"metric": "map", "gain": "linear"}, "gain"),
     ({"metric": "err"}, "metric"),
     ({"metric": "precision"}, "topn"),
     ({"topn": 0}, "topn"),
@@ -240,6 +244,8 @@ _APPROX_INVALID = (
     ({"relevance_threshold": 0.0}, "relevance_threshold"),
 )
 _SOFT_RANK_INVALID = (
+    ({"gain": "cubic"}, "gain"),
+    ({"metric": "map", "gain": "linear"}, "gain"),
     ({"metric": "mrr"}, "metric"),
     ({"metric": "precision"}, "topn"),
     ({"topn": 1.5}, "topn"),
@@ -251,6 +257,8 @@ _SOFT_RANK_INVALID = (
 )
 
 _SOFT_SORT_INVALID = (
+    ({"gain": "cubic"}, "gain"),
+    ({"metric": "map", "gain": "linear"}, "gain"),
     ({"temperature": 0.0}, "temperature"),
     ({"temperature": "warm"}, "temperature"),
     ({"temperature": 1e31}, "temperature"),
@@ -271,6 +279,8 @@ _SOFT_SORT_INVALID = (
 )
 
 _SINKHORN_INVALID = (
+    ({"gain": "cubic"}, "gain"),
+    ({"metric": "map", "gain": "linear"}, "gain"),
     ({"metric": "err"}, "metric"),
     ({"metric": "precision"}, "topn"),
     ({"topn": 0}, "topn"),
@@ -295,11 +305,16 @@ CASES: list[LossCase] = [
     LossCase("smoothi_loss", {"metric": "arp", "topn": 2}),
     LossCase("smoothi_loss", {"metric": "mrr", "stop_gradient": False, "topn": 4}),
     LossCase("smoothi_loss", {"metric": "err", "max_label": 3.0}),
+    LossCase("smoothi_loss", {"gain": "power"}),
+    LossCase("smoothi_loss", {"gain": "power", "topn": 2}),
+    LossCase("smoothi_loss", {"gain": "linear"}),
     LossCase("pirank_ndcg_loss", invalid=_PIRANK_INVALID),
     LossCase("pirank_ndcg_loss", {"topn": 2, **_SMOOTH}),
     LossCase("pirank_ndcg_loss", {"topn": None, **_SMOOTH}),
     LossCase("pirank_ndcg_loss", {"topn": 70, **_SMOOTH}),
     LossCase("pirank_ndcg_loss", {**_TREE, **_SMOOTH}, by_position=True),
+    LossCase("pirank_ndcg_loss", {"gain": "power"}),
+    LossCase("pirank_ndcg_loss", {**_TREE, "gain": "power"}, by_position=True),
     LossCase(
         "pirank_ndcg_loss",
         {"depth": 3, "branching": [2, 2, 2], "merge_temperatures": [1.0, 2.0, 5.0]},
@@ -339,11 +354,15 @@ CASES: list[LossCase] = [
     LossCase("list_ap_loss", {"num_bins": 33}),
     LossCase("approx_metric_loss", invalid=_APPROX_INVALID),
     LossCase("approx_metric_loss", {"topn": 3, "alpha": 1.0, "beta": 2.0}),
+    LossCase("approx_metric_loss", {"gain": "power"}),
+    LossCase("approx_metric_loss", {"gain": "linear", "topn": 2}),
     LossCase("approx_metric_loss", {"metric": "precision", "topn": 2}),
     LossCase("approx_metric_loss", {"metric": "map", "alpha": 1.0}),
     LossCase("approx_metric_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
     LossCase("soft_sort_loss", invalid=_SOFT_SORT_INVALID),
     LossCase("soft_sort_loss", {"form": "position"}),
+    LossCase("soft_sort_loss", {"gain": "power", "topn": 3}),
+    LossCase("soft_sort_loss", {"form": "position", "gain": "power"}),
     LossCase("soft_sort_loss", {"topn": 3, "temperature": 0.3}),
     LossCase("soft_sort_loss", {"topn": 70}),
     LossCase("soft_sort_loss", {"topn": 3, "form": "position", "beta": 2.0}),
@@ -356,11 +375,13 @@ CASES: list[LossCase] = [
     LossCase("soft_sort_loss", {"temperature": SCHEDULE}),
     LossCase("fast_soft_rank_loss", invalid=_SOFT_RANK_INVALID),
     LossCase("fast_soft_rank_loss", {"topn": 3, "regularization": 5.0, "beta": 2.0}),
+    LossCase("fast_soft_rank_loss", {"gain": "power", "topn": 2}),
     LossCase("fast_soft_rank_loss", {"metric": "precision", "topn": 2, "beta": 1.0}),
     LossCase("fast_soft_rank_loss", {"metric": "map", "regularization": 0.7}),
     LossCase("fast_soft_rank_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
     LossCase("sinkhorn_sort_loss", invalid=_SINKHORN_INVALID),
     LossCase("sinkhorn_sort_loss", {"topn": 3, "regularization": 0.1, "beta": 2.0}),
+    LossCase("sinkhorn_sort_loss", {"gain": "power"}),
     LossCase("sinkhorn_sort_loss", {"metric": "precision", "topn": 2}),
     LossCase(
         "sinkhorn_sort_loss",

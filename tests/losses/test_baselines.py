@@ -94,7 +94,8 @@ def test_approximated_ndcg_is_one_plus_that_of_tensorflow_ranking(temperature):
 )
 def test_steep_slopes_make_the_exact_metric(metric, topn):
     labels, scores = random_list(30, seed=2)
-    loss = losses.ApproxMetricLoss(metric=metric, topn=topn, alpha=1e6, beta=60.0)
+    steep = {} if (metric, topn) == ("ndcg", None) else {"beta": 60.0}
+    loss = losses.ApproxMetricLoss(metric=metric, topn=topn, alpha=1e6, **steep)
     rows = oracles.exact_indicators(list(scores), topn or 30)
     exact = oracles.metric(metric, rows, labels, topn=topn, expected="gain")
     value = loss([labels], tf.constant([scores]))

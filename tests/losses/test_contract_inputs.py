@@ -105,6 +105,19 @@ def test_wrong_shapes_are_told(case, y_true, y_pred):
         assert re.search(rf"\({sizes}(, \d+)?,?\)", str(error.value))
 
 
+def test_scores_with_a_last_dimension_of_1_are_told_how_to_drop_it(case):
+    labels, scores = tf.constant([[1.0, 0.0, -1.0]]), tf.constant([[[0.1], [0.2], [0]]])
+    loss, specs = case.build(), [tf.TensorSpec([None, None])] * 2
+    specs[1] = tf.TensorSpec([None, None, 1])
+    if loss.RANK == 2:
+        for function in (loss, tf.function(loss, input_signature=specs)):
+            with pytest.raises(ValueError, match=r"Reshape\(\[-1\]\).*tf.squeeze"):
+                function(labels, scores)
+        remedies = tf.keras.layers.Reshape([-1])(scores), tf.squeeze(scores, axis=-1)
+        for squeezed in remedies:
+            assert np.isfinite(loss(labels, squeezed))
+
+
 def test_ragged_rows_of_different_lengths_are_told(case):
     loss = case.build(ragged=True)
     labels = tf.ragged.constant([[1.0, 0.0], [0.0, 1.0, 0.0]])

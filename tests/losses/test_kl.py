@@ -97,7 +97,7 @@ def test_itemwise_equal_the_oracle(
         "class_balance": class_balance,
         "from_logits": from_logits,
         "max_label": max_label,
-        "relevance_threshold": relevance_threshold,
+        "relevance_threshold": relevance_threshold if class_balance else 0.1,
     }
     scores, labels = random_batch(1, from_logits=from_logits)
     check(
@@ -126,8 +126,8 @@ def test_multinomial_equals_the_oracle(
     arguments = {
         "class_balance": class_balance,
         "from_logits": from_logits,
-        "grade_values": grade_values,
-        "relevance_threshold": relevance_threshold,
+        "grade_values": grade_values if class_balance else None,
+        "relevance_threshold": relevance_threshold if class_balance else 0.1,
     }
     check(
         losses.PointwiseKLMultinomialLoss(reduction="sum", **arguments),
@@ -360,8 +360,9 @@ def test_nearly_tied_scores_move_apart():
 def weights_of(labels, **arguments):
     """The class weights, read off losses of items alike in all else."""
     loss = losses.PointwiseKLBinomialLoss(reduction="none", **arguments)
+    for_weights = {"class_balance": None, "relevance_threshold": 0.1}
     plain = losses.PointwiseKLBinomialLoss(
-        reduction="none", **{**arguments, "class_balance": None}
+        reduction="none", **{**arguments, **for_weights}
     )
     scores = tf.ones_like(labels)
     return tf.math.divide_no_nan(loss(labels, scores), plain(labels, scores)).numpy()

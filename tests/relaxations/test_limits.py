@@ -44,6 +44,8 @@ OBJECTIVES = [
     *((name, {}) for name in objectives.names()),
     ("ndcg", {"expected": "gain"}),
     ("ndcg", {"gain": "linear"}),
+    ("ndcg", {"gain": "power"}),
+    ("ndcg", {"gain": "power", "expected": "gain"}),
 ]
 
 

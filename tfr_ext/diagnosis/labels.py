@@ -21,8 +21,8 @@ def label_warnings(
     Args:
         labels: labels of any number type, `[batch, list]`, negative at padding.
         max_label: the highest grade, if the loss or the metric is told one.
-        gain: 'exponential' if a metric or loss has the gain `2**label - 1`, else
-            'linear'.
+        gain: 'exponential' or 'power' if a metric or loss has the gain
+            `2**label - 1` or `2**label`, else 'linear'.
 
     Returns:
         The warnings, none if nothing looks wrong.
@@ -63,6 +63,7 @@ def flat_label_warnings(
     row_splits: np.ndarray,
     max_label: float | None = None,
     gain: str = "exponential",
+    remedy: str = "pass `gain='linear'` to the loss and to NDCG metrics",
 ) -> list[str]:
     """Does the same for the labels of real items, list by list.
 
@@ -71,6 +72,7 @@ def flat_label_warnings(
         row_splits: list `i` has the labels `row_splits[i]` to `row_splits[i + 1]`.
         max_label: see `label_warnings`.
         gain: see `label_warnings`.
+        remedy: how to have a linear gain; empty where there is no way.
     """
     if not len(labels):
         return []
@@ -98,18 +100,21 @@ def flat_label_warnings(
             f"{_count(above, 'label is', 'labels are')} above max_label={max_label:g}: "
             f"the highest is {highest:g}."
         )
-    if gain == "exponential":
+    if gain != "linear":
+        formula = "2**label - 1" if gain == "exponential" else "2**label"
+        alternative = f", or {remedy}." if remedy else "."
+        advice = f" If they are not grades, {remedy}." if remedy else ""
         if highest > _HIGHEST_GRADE:
             found.append(
-                f"The highest label is {highest:g}: with the gain 2**label - 1 it "
+                f"The highest label is {highest:g}: with the gain {formula} it "
                 f"leaves nothing of labels below {highest - 24:g}. Rescale the labels "
-                "to grades of 0 to 4 or so, or use a linear gain."
+                f"to grades of 0 to 4 or so{alternative}"
             )
         elif highest > 1 and (labels != np.floor(labels)).any():
             some = labels[labels != np.floor(labels)][0]
             found.append(
-                f"Labels such as {some:g} are not integers: the gain 2**label - 1 is "
-                "meant for grades. If they are not grades, use a linear gain."
+                f"Labels such as {some:g} are not integers: the gain {formula} is "
+                f"meant for grades.{advice}"
             )
     return found
 

@@ -294,7 +294,7 @@ class MetricLoss(ListwiseLoss):
         ranked = self._expected_at_ranks(
             scores,
             mask,
-            objective.item_values(labels),
+            objective.real_values(labels, mask),
             masked.num_ranks(labels, objective.topn),
         )
         return objective.loss(ranked, labels, mask)[:, tf.newaxis]

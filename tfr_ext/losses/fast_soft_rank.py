@@ -75,6 +75,7 @@ class FastSoftRankLoss(base.PositionLoss):
         regularization: float = 1.0,
         beta: float = 10.0,
         relevance_threshold: float = 1.0,
+        gain: str = "exponential",
     ):
         """Initialises the loss.
 
@@ -92,12 +93,15 @@ class FastSoftRankLoss(base.PositionLoss):
                 comparing two ranks in 'map'.
             relevance_threshold: least label of a relevant item, for 'precision' and
                 'map'.
+            gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
+                (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
-            positions.PositionMetric(metric, topn, beta, relevance_threshold),
+            positions.PositionMetric(metric, topn, beta, relevance_threshold, gain),
             reduction=reduction,
             name=name,
             ragged=ragged,

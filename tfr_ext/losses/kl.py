@@ -15,6 +15,8 @@ _MIN_LABEL = 1e-6
 # Standard deviations whose squares and their inverses are finite float32.
 _SIGMA = (1e-9, 1e9)
 _BALANCES = ["batch", "list", None]
+# What a relevance threshold is for.
+_WEIGHTS = "a `class_balance`"
 
 
 @base.register
@@ -81,20 +83,29 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
             num_trials: trials of the binomial distributions, at least 1.
             max_label: label that stands for the chance 1, positive. A label above it
                 makes the loss of its list NaN.
-            relevance_threshold: least `label / max_label` of a relevant item, positive.
+            relevance_threshold: least `label / max_label` of a relevant item, positive;
+                for the weights.
             class_balance: where the items of the weights are counted: 'batch' (of all
                 replicas), 'list', or None for no weights.
             from_logits: whether scores are logits. If not, they are probabilities,
                 clipped to `[1e-7, 1 - 1e-7]`; beyond they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._num_trials = checks.at_least("num_trials", num_trials, 1)
         self._max_label = checks.positive("max_label", max_label)
         self._threshold = checks.positive("relevance_threshold", relevance_threshold)
         self._balance = checks.choice("class_balance", class_balance, _BALANCES)
+        checks.has_effect(
+            "relevance_threshold",
+            relevance_threshold,
+            0.1,
+            bool(class_balance),
+            _WEIGHTS,
+        )
         self._from_logits = checks.boolean("from_logits", from_logits)
 
     def compute(
@@ -188,14 +199,16 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
             ragged: whether labels and scores may be ragged tensors.
             grade_values: the value of each grade, evenly from 0 to 1 by default; at
                 least two finite numbers, each above the one before.
-            relevance_threshold: least expected grade of a relevant item, positive.
+            relevance_threshold: least expected grade of a relevant item, positive; for
+                the weights, as `grade_values`.
             class_balance: where the items of the weights are counted: 'batch' (of all
                 replicas), 'list', or None for no weights.
             from_logits: whether scores are logits. If not, they are probabilities,
                 clipped to `[1e-7, 1 - 1e-7]`; beyond they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._grade_values = (
@@ -205,6 +218,16 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
         )
         self._threshold = checks.positive("relevance_threshold", relevance_threshold)
         self._balance = checks.choice("class_balance", class_balance, _BALANCES)
+        checks.has_effect(
+            "relevance_threshold",
+            relevance_threshold,
+            0.1,
+            bool(class_balance),
+            _WEIGHTS,
+        )
+        checks.has_effect(
+            "grade_values", self._grade_values, None, bool(class_balance), _WEIGHTS
+        )
         self._from_logits = checks.boolean("from_logits", from_logits)
 
     def compute(
@@ -327,20 +350,29 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
             sigma: standard deviation of the distributions, in (1e-9, 1e9).
             max_label: label that stands for the mean 1, positive. A label above it
                 makes the loss of its list NaN.
-            relevance_threshold: least `label / max_label` of a relevant item, positive.
+            relevance_threshold: least `label / max_label` of a relevant item, positive;
+                for the weights.
             class_balance: where the items of the weights are counted: 'batch' (of all
                 replicas), 'list', or None for no weights.
             from_logits: whether scores are logits. If not, they are probabilities,
                 clipped to `[0, 1]`; beyond they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._sigma = checks.between("sigma", sigma, *_SIGMA)
         self._max_label = checks.positive("max_label", max_label)
         self._threshold = checks.positive("relevance_threshold", relevance_threshold)
         self._balance = checks.choice("class_balance", class_balance, _BALANCES)
+        checks.has_effect(
+            "relevance_threshold",
+            relevance_threshold,
+            0.1,
+            bool(class_balance),
+            _WEIGHTS,
+        )
         self._from_logits = checks.boolean("from_logits", from_logits)
 
     def compute(

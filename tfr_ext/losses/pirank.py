@@ -36,6 +36,15 @@ class _PiRankLoss(base.MetricLoss):
         self._branching = self._per_height("branching", branching)
         self._merge_topn = self._checked_merge_topn(merge_topn)
         self._merge_temperatures = self._checked_temperatures(merge_temperatures)
+        of_trees: list[tuple[str, Any]] = [
+            ("branching", self._branching),
+            ("merge_topn", self._merge_topn),
+            ("merge_temperatures", self._merge_temperatures),
+        ]
+        for argument, value in of_trees:
+            checks.has_effect(
+                argument, value, None, self._depth > 1, "a `depth` above 1"
+            )
 
     def _per_height(
         self, argument: str, values: Sequence[int] | None
@@ -56,6 +65,11 @@ class _PiRankLoss(base.MetricLoss):
         if topn is None or sizes[-1] != topn:
             raise ValueError(
                 f"`merge_topn` must end in `topn`. Received: {sizes}, and topn {topn}."
+            )
+        if self._branching is None and min(sizes) < topn:
+            raise ValueError(
+                "`merge_topn` must be at least `topn` at each height where `branching` "
+                f"is left out. Received: {sizes}, and topn {topn}."
             )
         held = 1
         # The root has as many children as the list needs.
@@ -209,6 +223,7 @@ class PiRankNDCGLoss(_PiRankLoss):
         branching: Sequence[int] | None = None,
         merge_topn: Sequence[int] | None = None,
         merge_temperatures: Sequence[float] | None = None,
+        gain: str = "exponential",
     ):
         """Initialises the loss.
 
@@ -228,12 +243,15 @@ class PiRankNDCGLoss(_PiRankLoss):
             merge_temperatures: `depth` temperatures that do not fall and end in
                 `temperature` (the first, of a schedule, which all follow). By default
                 all are `temperature`.
+            gain: of a label: 'exponential' (`2**label - 1`), 'linear' (`label`) or
+                'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
-            objectives.NDCG(topn=topn, expected="gain"),
+            objectives.NDCG(topn=topn, gain=gain, expected="gain"),
             temperature=temperature,
             straight_through=straight_through,
             depth=depth,
@@ -244,6 +262,11 @@ class PiRankNDCGLoss(_PiRankLoss):
             name=name,
             ragged=ragged,
         )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that build this loss again."""
+        assert isinstance(self._objective, objectives.NDCG)
+        return {**super().get_config(), "gain": self._objective.gain}
 
 
 @base.register
@@ -316,7 +339,8 @@ class PiRankARPLoss(_PiRankLoss):
             merge_temperatures: the temperature of each height.
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
             objectives.ARP(topn=topn),

@@ -29,6 +29,7 @@ class SmoothILoss(base.MetricLoss):
     \frac{2^{\sum_j y_j I_j^r} - 1}{\log_2(r + 1)}
     $$
 
+    The authors' released code has `2**...` without the `- 1`: `gain='power'`.
     `metric='arp'` is a cost and minimised as it stands. A list without anything
     relevant contributes 0 and no gradient. `tfr_ext.objectives` defines each metric.
 
@@ -74,6 +75,7 @@ class SmoothILoss(base.MetricLoss):
         stop_gradient: bool = True,
         relevance_threshold: float = 1.0,
         max_label: float | None = None,
+        gain: str = "exponential",
     ):
         """Initialises the loss.
 
@@ -93,9 +95,12 @@ class SmoothILoss(base.MetricLoss):
                 'precision', 'map' and 'mrr'.
             max_label: the highest grade of the collection; 'err' and 'nerr' need it. A
                 label above it makes the loss of its list NaN.
+            gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
+                (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
             objectives.get(
@@ -103,6 +108,7 @@ class SmoothILoss(base.MetricLoss):
                 topn=topn,
                 relevance_threshold=relevance_threshold,
                 max_label=max_label,
+                gain=gain,
             ),
             reduction=reduction,
             name=name,
@@ -122,7 +128,23 @@ class SmoothILoss(base.MetricLoss):
             "max_label": None
             if max_label is None
             else checks.positive("max_label", max_label),
+            "gain": checks.choice("gain", gain, list(objectives.GAINS)),
         }
+        objectives.check_effects(
+            metric,
+            relevance_threshold=relevance_threshold,
+            max_label=max_label,
+            gain=gain,
+        )
+        # The first rank has no ranks before it.
+        for argument, default in (("delta", 0.1), ("stop_gradient", True)):
+            checks.has_effect(
+                argument,
+                self._arguments[argument],
+                default,
+                topn != 1,
+                "a second rank, `topn` other than 1",
+            )
 
     def _expected_at_ranks(
         self,

@@ -83,6 +83,7 @@ class SoftSortLoss(base.MetricLoss):
         beta: float = 10.0,
         relevance_threshold: float = 1.0,
         max_label: float | None = None,
+        gain: str = "exponential",
     ):
         """Initialises the loss.
 
@@ -103,9 +104,12 @@ class SoftSortLoss(base.MetricLoss):
                 'precision', 'map' and 'mrr'.
             max_label: the highest grade of the collection; 'err' and 'nerr' need it. A
                 label above it makes the loss of its list NaN.
+            gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
+                (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         super().__init__(
             objectives.get(
@@ -114,6 +118,7 @@ class SoftSortLoss(base.MetricLoss):
                 expected="gain",
                 relevance_threshold=relevance_threshold,
                 max_label=max_label,
+                gain=gain,
             ),
             reduction=reduction,
             name=name,
@@ -136,11 +141,20 @@ class SoftSortLoss(base.MetricLoss):
             "max_label": None
             if max_label is None
             else checks.positive("max_label", max_label),
+            "gain": checks.choice("gain", gain, list(objectives.GAINS)),
         }
+        objectives.check_effects(
+            metric,
+            relevance_threshold=relevance_threshold,
+            max_label=max_label,
+            gain=gain,
+        )
+        is_position = form == "position"
+        checks.has_effect("beta", beta, 10.0, is_position, "form 'position'")
         self._of_positions: positions.PositionMetric | None = None
-        if form == "position":
+        if is_position:
             self._of_positions = positions.PositionMetric(
-                metric, topn, beta, relevance_threshold
+                metric, topn, beta, relevance_threshold, gain
             )
 
     def compute(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfr_ext import objectives
 from tfr_ext.data import batching, buckets
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.metrics import exact, keras_metrics
@@ -57,8 +58,8 @@ class Convention:
             ValueError: if there is no such metric.
 
         Examples:
-            >>> Convention().metric_arguments('ndcg_10')['topn']
-            10
+            >>> Convention().metric_arguments('ndcg_10')
+            {'metric': 'ndcg', 'topn': 10, 'gain': 'exponential'}
         """
         match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", name)
         if not match or match[1] not in exact.names():
@@ -66,24 +67,31 @@ class Convention:
                 f"Unknown metric {name!r}. Expected one of {exact.names()}, "
                 "optionally with a cut-off, such as 'ndcg_10'."
             )
-        return {
-            "metric": match[1],
-            "topn": int(match[2]) if match[2] else None,
-            "gain": self.gain,
-            "relevance_threshold": self.relevance_threshold,
-            "max_label": self.max_label,
-        }
+        of_some = objectives.taken(
+            match[1],
+            gain=self.gain,
+            relevance_threshold=self.relevance_threshold,
+            max_label=self.max_label,
+        )
+        topn = int(match[2]) if match[2] else None
+        return {"metric": match[1], "topn": topn, **of_some}
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the convention as `metrics.json` records it."""
         return {**dataclasses.asdict(self), "ties": "by position"}
 
     def describe(self) -> str:
-        """Returns the convention in words."""
+        """Returns the convention in words.
+
+        Examples:
+            >>> print(Convention().describe())
+            Lists without a relevant item count as: zero; NDCG gain: exponential; relevant from label 1; highest label not given; ties by position.
+        """  # noqa: E501 (output)
+        highest = "not given" if self.max_label is None else f"{self.max_label:g}"
         return (
             f"Lists without a relevant item count as: {self.empty_list}; NDCG gain: "
             f"{self.gain}; relevant from label {self.relevance_threshold:g}; highest "
-            f"label {self.max_label:g}; ties by position."
+            f"label {highest}; ties by position."
         )
 
     def objective(self, name: str) -> exact.Metric:

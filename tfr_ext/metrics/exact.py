@@ -9,6 +9,9 @@ import tensorflow as tf
 from tfr_ext import checks, masked, objectives, relaxations
 from tfr_ext.metrics import pair_accuracy
 
+# Gains of NDCG as a metric: 'power' is of losses alone.
+_GAINS = ["exponential", "linear"]
+
 Metric = Union[objectives.Objective, pair_accuracy.OPA]
 
 
@@ -28,6 +31,7 @@ def get(name: str, **arguments: Any) -> Metric:
         ValueError: if the name is unknown or an argument is out of range.
     """
     checks.choice("metric", name, names())
+    checks.choice("gain", arguments.get("gain", "exponential"), _GAINS)
     if name == "opa":
         return pair_accuracy.OPA(topn=arguments.get("topn"))
     return objectives.get(name, **arguments)
@@ -58,7 +62,7 @@ def metric_per_list(
     """
     if isinstance(objective, pair_accuracy.OPA):
         return objective.per_list(labels, scores, mask)
-    values = objective.item_values(labels)
+    values = objective.real_values(labels, mask)
     if not objective.is_cost:
         # What is not retrieved is found at no rank; to a cost it stands last.
         values = tf.where(scores == -float("inf"), tf.zeros_like(values), values)

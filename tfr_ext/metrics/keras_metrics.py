@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import grades, inputs
+from tfr_ext import grades, inputs, objectives
 from tfr_ext.metrics import exact
 from tfr_ext.metrics.exact import metric_per_list
 
@@ -61,7 +61,8 @@ class RankingMetric(tf.keras.metrics.Metric):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if an argument is out of its range.
+            ValueError: if an argument is out of its range, or is not its default
+                where it has no effect.
         """
         if name is None:
             name = metric if topn is None else f"{metric}_{topn}"
@@ -80,13 +81,13 @@ class RankingMetric(tf.keras.metrics.Metric):
             "max_label": max_label,
             "ragged": ragged,
         }
-        self._objective = exact.get(
-            metric,
-            topn=topn,
-            gain=gain,
-            relevance_threshold=relevance_threshold,
-            max_label=max_label,
-        )
+        of_some = {
+            "gain": gain,
+            "relevance_threshold": relevance_threshold,
+            "max_label": max_label,
+        }
+        self._objective = exact.get(metric, topn=topn, **of_some)
+        objectives.check_effects(metric, **of_some)
         self._total = self.add_weight(name="total", initializer="zeros")
         self._count = self.add_weight(name="count", initializer="zeros")
 

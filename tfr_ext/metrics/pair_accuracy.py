@@ -37,7 +37,7 @@ class OPA:
         if self.topn is not None:
             raise ValueError(
                 "Metric 'opa' has no cut-off: it is of all pairs of a list. "
-                f"Received: topn={self.topn!r}."
+                f"Leave out `topn`. Received: topn={self.topn!r}."
             )
 
     def per_list(
