@@ -7,7 +7,6 @@ All others come here, and are explained or read with protobuf's own classes.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +15,9 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import input_pb2
 
+from tfr_ext.data import text_files
 from tfr_ext.data.letor_diagnosis import DataFormatError
 from tfr_ext.data.lists import are_distributions
-
-_NOT_A_NAME = re.compile(r"[\x00-\x20\x7f]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,9 +326,4 @@ def parse_name(value: bytes, name: str) -> str:
         text = value.decode()
     except UnicodeDecodeError:
         raise ValueError(f"{name!r} is not text, expected UTF-8") from None
-    if not text or _NOT_A_NAME.search(text):
-        shown = text if len(text) <= 40 else text[:40] + "..."
-        raise ValueError(
-            f"{name!r} is {shown!r}, expected text without blanks, as TREC files need"
-        )
-    return text
+    return text_files.check_name(text, repr(name))

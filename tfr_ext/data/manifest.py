@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfr_ext.data import text_files
+
 FILE_NAME = "manifest.json"
 _FORMAT = "tfr_ext ELWC shards, version 1"
 
@@ -101,10 +103,8 @@ def load(directory: str) -> Manifest | None:
     path = os.path.join(directory, FILE_NAME)
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path) as file:
-        text = file.read()
     try:
-        content = json.loads(text)
+        content = json.loads(text_files.read_text(path))
         if content["format"] != _FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
         splits = {

@@ -150,7 +150,7 @@ class StreamedLists:
         path, expected = self._files[file], self._pieces[file]
         reader = ElwcReader(self._files, self.num_features, self._schema)
         count = 0
-        for piece in reader.pieces(path, _LISTS_PER_PIECE, check_gzip=False):
+        for piece in reader.pieces(path, _LISTS_PER_PIECE, check=False):
             piece = self._transformed(piece, file, count)
             if count == len(expected) or (
                 piece.lengths.tolist() != expected[count].tolist()
