@@ -65,10 +65,7 @@ class ElwcSource:
     def read(self, split: str, num_features: int | None) -> data.RankingLists:
         """See `Source`."""
         found = self.checked(split, num_features)
-        lists = data.concatenate(self._pieces(found, num_features))
-        if self.schema == data.ElwcSchema():
-            found.check_grades(lists.num_grades)
-        return lists
+        return data.concatenate(self._pieces(found, num_features))
 
     def stream(
         self,
@@ -84,9 +81,11 @@ class ElwcSource:
             transform: changes lists as they are read.
         """
         found = self.checked(split, num_features)
-        return data.StreamedLists(
-            found.files, num_features, self.schema, transform, found.check_counts
+        lists = data.StreamedLists(
+            found.files, num_features, self.schema, transform, found.add
         )
+        found.finish()
+        return lists
 
     def checked(self, split: str, num_features: int | None) -> shards.CheckedShards:
         """Finds the files of a split and checks what their manifest says of them."""
@@ -106,9 +105,8 @@ class ElwcSource:
                     f"--dataset=elwc needs --{split}_path{other}, or --data_dir."
                 )
             paths = files.find_files(given)
-        found = shards.CheckedShards(paths)
-        if self.schema == data.ElwcSchema():  # Else it tells of other features.
-            found.check_width(num_features)
+        found = shards.CheckedShards(paths, self.schema)
+        found.check_width(num_features)
         if not found.manifests:
             print(
                 f"{split}: no {manifest.FILE_NAME} beside the files to check them by."
@@ -120,10 +118,8 @@ class ElwcSource:
     ) -> Iterator[data.RankingLists]:
         reader = data.ElwcReader(found.files, num_features, self.schema)
         for path in found.files:
-            queries = items = 0
             for piece in reader.pieces(path):
-                queries += piece.num_lists
-                items += piece.num_items
+                found.add(path, piece)
                 yield piece
-            found.check_counts(path, queries, items)
         reader.finish()
+        found.finish()
