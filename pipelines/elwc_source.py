@@ -12,7 +12,12 @@ from tfr_ext.data import files, manifest, shards, streams
 
 
 class ElwcSource:
-    """ELWC files, checked against their manifest if they have one; a `Source`."""
+    """ELWC files, checked against their manifest if they have one; a `Source`.
+
+    Attributes:
+        elwc_features: what the features of the training items are called, once these
+            have been read.
+    """
 
     def __init__(self, flags: Any):
         """Finds out which splits there are.
@@ -21,6 +26,7 @@ class ElwcSource:
             ValueError: if flags do not fit each other, or --data_dir has no manifest.
         """
         self._flags = flags
+        self.elwc_features: data.ElwcFeatures | None = None
         self._manifest: manifest.Manifest | None = None
         self.schema = data.ElwcSchema(
             flags.elwc_features,
@@ -65,7 +71,9 @@ class ElwcSource:
     def read(self, split: str, num_features: int | None) -> data.RankingLists:
         """See `Source`."""
         found = self.checked(split, num_features)
-        return data.concatenate(self._pieces(found, num_features))
+        lists = data.concatenate(self._pieces(found, num_features))
+        self._measure(split, found)
+        return lists
 
     def stream(
         self,
@@ -85,6 +93,7 @@ class ElwcSource:
             found.files, num_features, self.schema, transform, found.add
         )
         found.finish()
+        self._measure(split, found)
         return lists
 
     def checked(self, split: str, num_features: int | None) -> shards.CheckedShards:
@@ -112,6 +121,10 @@ class ElwcSource:
                 f"{split}: no {manifest.FILE_NAME} beside the files to check them by."
             )
         return found
+
+    def _measure(self, split: str, found: shards.CheckedShards) -> None:
+        if split == "train":
+            self.elwc_features = data.measure_features(found.files[0], self.schema)
 
     def _pieces(
         self, found: shards.CheckedShards, num_features: int | None

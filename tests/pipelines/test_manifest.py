@@ -159,3 +159,17 @@ def test_a_shard_is_in_one_split(prepared, tmp_path):
     file.write_text(json.dumps(content))
     with pytest.raises(ValueError, match="a shard of 'test' is 'train-00000-of-00002"):
         read(directory)
+
+
+@pytest.mark.parametrize("how", ["read", "stream"])
+def test_the_names_of_the_features_are_known_after_training_data(how, prepared):
+    flags = types.SimpleNamespace(**{**vars(FLAGS), "data_dir": str(prepared)})
+    source = elwc_source.ElwcSource(flags)
+    getattr(source, how)("train", None, *([None] if how == "stream" else []))
+    (feature,) = source.elwc_features.examples
+    assert (feature.name, feature.width, feature.is_integer) == (
+        "float_features",
+        3,
+        False,
+    )
+    assert source.elwc_features.context == ()

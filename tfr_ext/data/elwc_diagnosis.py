@@ -80,11 +80,13 @@ class Widths:
         features: width of each of `ElwcSchema.features`.
         context: width of each of `ElwcSchema.context_features`.
         grades: width of the label distributions; None if there are none.
+        integers: names of those of `features` and of `context` that hold integers.
     """
 
     features: tuple[int, ...]
     context: tuple[int, ...]
     grades: int | None
+    integers: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
     @property
     def num_features(self) -> int:
@@ -150,7 +152,15 @@ def measure(record: bytes, path: str, schema: ElwcSchema) -> Widths:
             grades = len(_numbers(first, schema.label_distribution, None))
     except ValueError as error:
         raise DataFormatError(f"{where}: {error}", path) from None
-    return Widths(tuple(map(len, features)), tuple(map(len, context)), grades)
+    return Widths(
+        tuple(map(len, features)),
+        tuple(map(len, context)),
+        grades,
+        (
+            _integers(first, schema.features),
+            _integers(elwc.context, schema.context_features),
+        ),
+    )
 
 
 def parse_slowly(
@@ -272,6 +282,12 @@ def _values(feature: Any) -> tuple[str, Sequence[Any]]:
     """Returns the kind of a feature and its values; it may be None."""
     kind = feature.WhichOneof("kind") if feature is not None else None
     return (kind, getattr(feature, kind).value) if kind else ("", [])
+
+
+def _integers(example: tf.train.Example, names: Sequence[str]) -> frozenset[str]:
+    """Returns the names of those features that hold integers."""
+    kinds = {name: _values(example.features.feature.get(name))[0] for name in names}
+    return frozenset(name for name in names if kinds[name] == "int64_list")
 
 
 def _numbers(example: tf.train.Example, name: str, width: int | None) -> np.ndarray:
