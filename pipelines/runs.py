@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext import metrics
 from tfr_ext.data import text_files
 
 
@@ -195,6 +196,9 @@ def _read_directory(path: str) -> Evaluated:
             history = _read_table(curves, "epoch", any_number=True)[1]
     convention = report.get("convention")
     if convention is not None:
+        if "missing_queries" in report:
+            # Of a TREC run, which alone has this, older records do not tell the truth.
+            convention = {**convention, "ties": metrics.TIES_BY_NAME}
         if "labels" in report:
             convention = {**convention, "labels": report["labels"]}
         cut = report.get("eval_list_size") or {}
