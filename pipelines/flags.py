@@ -8,6 +8,7 @@ from typing import Any
 from absl import flags
 
 from tfr_ext import metrics
+from tfr_ext.data import text_files
 
 FLAGS = flags.FLAGS
 
@@ -308,7 +309,7 @@ def parse_integers(texts: list[str], flag: str) -> list[int]:
         ValueError: if one is not an integer.
     """
     try:
-        return [int(text) for text in texts]
+        return [text_files.parse_integer(text.strip()) for text in texts]
     except ValueError:
         raise ValueError(
             f"--{flag} must be integers separated by commas. Received: {texts}."

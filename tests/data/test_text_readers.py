@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -289,3 +290,20 @@ def test_the_sizes_of_lightgbm_groups_become_queries(path):
     lists = data.read_letor(str(path.parent / "new"))
     assert lists.query_ids == ["1", "2"] and lists.lengths.tolist() == [2, 1]
     assert lists.features.tolist() == [[2, 3], [1, 0], [4, 0]]
+
+
+@pytest.mark.parametrize("text", ["4_5", "\u0663", "1e1", "0x1", "", "\uff13"])
+def test_lists_of_flags_are_as_strict(text):
+    from pipelines import flags, heads, labels
+
+    with pytest.raises(ValueError, match="--hidden_sizes must be integers"):
+        flags.parse_integers(["1", text], "hidden_sizes")
+    if text == "1e1":  # a number, but no integer
+        return
+    given = types.SimpleNamespace(
+        head="score", grade_values=["0", text], label_weights=["0", text]
+    )
+    with pytest.raises(ValueError, match="--grade_values must be numbers"):
+        heads.from_flags(given, {})
+    with pytest.raises(ValueError, match="--label_weights must be numbers"):
+        labels.from_flags(given)
