@@ -9,6 +9,16 @@ from typing import Any
 from pipelines.runs import Run
 from tfr_ext import metrics
 
+# What records without a field mean.
+_OF_OLD = {"ties": metrics.TIES_BY_POSITION}
+_REMEDIES = {
+    "max_label": " Only ERR depends on it: --metrics can leave that out.",
+    "ties": (
+        " Evaluate the run.trec of both by `pipelines.evaluate --run`, which breaks "
+        "ties by document name as trec_eval does."
+    ),
+}
+
 
 def in_the_same_folds(runs: Sequence[Run]) -> list[Run]:
     """Brings the folds of all runs into the order of the first run's.
@@ -97,7 +107,7 @@ def convention(
     for member in telling[1:]:
         theirs = member.convention or {}
         for field in [*agreed, *(f for f in theirs if f not in agreed)]:
-            mine, other = agreed.get(field), theirs.get(field)
+            mine, other = (x.get(field, _OF_OLD.get(field)) for x in (agreed, theirs))
             if mine == other:
                 continue
             if field == "max_label" and not _need_max_label(names):
@@ -106,12 +116,7 @@ def convention(
             raise ValueError(
                 f"Metrics have not the same meaning: {field} is {mine!r} in "
                 f"{telling[0].path} and {other!r} in {member.path} (see metrics.json "
-                "beside them)."
-                + (
-                    " Only ERR depends on it: --metrics can leave that out."
-                    if field == "max_label"
-                    else ""
-                )
+                "beside them)." + _REMEDIES.get(field, "")
             )
     notes = []
     if silent:

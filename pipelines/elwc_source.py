@@ -12,7 +12,12 @@ from tfr_ext.data import files, manifest, shards, streams
 
 
 class ElwcSource:
-    """ELWC files, checked against their manifest if they have one; a `Source`."""
+    """ELWC files, checked against their manifest if they have one; a `Source`.
+
+    Attributes:
+        elwc_features: what the features of the training items are called, once these
+            have been read.
+    """
 
     def __init__(self, flags: Any):
         """Finds out which splits there are.
@@ -21,6 +26,7 @@ class ElwcSource:
             ValueError: if flags do not fit each other, or --data_dir has no manifest.
         """
         self._flags = flags
+        self.elwc_features: data.ElwcFeatures | None = None
         self._manifest: manifest.Manifest | None = None
         self.schema = data.ElwcSchema(
             flags.elwc_features,
@@ -66,8 +72,7 @@ class ElwcSource:
         """See `Source`."""
         found = self.checked(split, num_features)
         lists = data.concatenate(self._pieces(found, num_features))
-        if self.schema == data.ElwcSchema():
-            found.check_grades(lists.num_grades)
+        self._measure(split, found)
         return lists
 
     def stream(
@@ -84,9 +89,12 @@ class ElwcSource:
             transform: changes lists as they are read.
         """
         found = self.checked(split, num_features)
-        return data.StreamedLists(
-            found.files, num_features, self.schema, transform, found.check_counts
+        lists = data.StreamedLists(
+            found.files, num_features, self.schema, transform, found.add
         )
+        found.finish()
+        self._measure(split, found)
+        return lists
 
     def checked(self, split: str, num_features: int | None) -> shards.CheckedShards:
         """Finds the files of a split and checks what their manifest says of them."""
@@ -106,24 +114,25 @@ class ElwcSource:
                     f"--dataset=elwc needs --{split}_path{other}, or --data_dir."
                 )
             paths = files.find_files(given)
-        found = shards.CheckedShards(paths)
-        if self.schema == data.ElwcSchema():  # Else it tells of other features.
-            found.check_width(num_features)
+        found = shards.CheckedShards(paths, self.schema)
+        found.check_width(num_features)
         if not found.manifests:
             print(
                 f"{split}: no {manifest.FILE_NAME} beside the files to check them by."
             )
         return found
 
+    def _measure(self, split: str, found: shards.CheckedShards) -> None:
+        if split == "train":
+            self.elwc_features = data.measure_features(found.files[0], self.schema)
+
     def _pieces(
         self, found: shards.CheckedShards, num_features: int | None
     ) -> Iterator[data.RankingLists]:
         reader = data.ElwcReader(found.files, num_features, self.schema)
         for path in found.files:
-            queries = items = 0
             for piece in reader.pieces(path):
-                queries += piece.num_lists
-                items += piece.num_items
+                found.add(path, piece)
                 yield piece
-            found.check_counts(path, queries, items)
         reader.finish()
+        found.finish()

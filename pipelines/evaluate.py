@@ -38,12 +38,14 @@ class Scored:
         scores: one score per item.
         tag: name of the run.
         counts: what `metrics.json` has about a run.
+        ties: how items of one score rank.
     """
 
     lists: data.RankingLists
     scores: np.ndarray
     tag: str = "tfr_ext"
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    ties: str = metrics.TIES_BY_POSITION
 
 
 def define_flags() -> None:
@@ -98,6 +100,7 @@ def evaluate() -> None:
         highest = max(highest, scorer.max_label or 0.0)
     convention = dataclasses.replace(convention, max_label=highest)
     scored = score(judged, scorer)
+    convention = dataclasses.replace(convention, ties=scored.ties)
     # Skipped, empty lists are seen.
     skipping = dataclasses.replace(convention, empty_list="skip")
     found = metrics.per_query(scored.lists, scored.scores, names, skipping)
@@ -182,6 +185,7 @@ def score(judged: data.RankingLists, scorer: Any) -> Scored:
         *run.ranked(judged),
         tag=run.tag,
         counts={"missing_queries": missing, "unjudged_queries": unjudged},
+        ties=metrics.TIES_BY_NAME,
     )
 
 

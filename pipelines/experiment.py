@@ -58,7 +58,7 @@ def define_flags() -> None:
         required=True,
     )
     flags.DEFINE_list("folds", ["1"], "Names of the folds, for {fold} in any flag.")
-    flags.DEFINE_list("seeds", ["1"], "Seeds.")
+    flags.DEFINE_list("seeds", [str(shared_flags.DEFAULT_SEED)], "Seeds.")
     flags.DEFINE_integer(
         "selection_seeds",
         1,

@@ -8,8 +8,13 @@ from typing import Any
 from absl import flags
 
 from tfr_ext import metrics
+from tfr_ext.data import text_files
 
 FLAGS = flags.FLAGS
+
+# Of all commands, so that `pipelines.prepare` leaves those queries to train on that
+# `pipelines.train` does. No flag file in configs/ has another.
+DEFAULT_SEED = 1
 
 
 def define_data_flags() -> None:
@@ -128,7 +133,9 @@ def define_data_flags() -> None:
         "learn. --nosynthetic_shared_columns draws them anew for each query, as the "
         "PiRank paper's Appendix E does.",
     )
-    flags.DEFINE_integer("seed", 0, "Seed of everything random.", lower_bound=0)
+    flags.DEFINE_integer(
+        "seed", DEFAULT_SEED, "Seed of everything random.", lower_bound=0
+    )
     flags.DEFINE_integer(
         "data_seed",
         None,
@@ -302,7 +309,7 @@ def parse_integers(texts: list[str], flag: str) -> list[int]:
         ValueError: if one is not an integer.
     """
     try:
-        return [int(text) for text in texts]
+        return [text_files.parse_integer(text.strip()) for text in texts]
     except ValueError:
         raise ValueError(
             f"--{flag} must be integers separated by commas. Received: {texts}."

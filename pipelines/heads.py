@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tfr_ext import data, grades, losses, models
+from tfr_ext.data import text_files
 
 # score: one output an item. expected_grade: the expectation of a distribution over
 # grades, for any loss. grades: the distribution itself, for losses that compare it
@@ -163,7 +164,9 @@ def from_flags(flags: Any, loss_params: dict[str, Any]) -> Head:
     values = None
     if flags.grade_values:
         try:
-            values = [float(value) for value in flags.grade_values]
+            values = [
+                text_files.parse_number(value.strip()) for value in flags.grade_values
+            ]
         except ValueError:
             raise ValueError(
                 "--grade_values must be numbers separated by commas. "

@@ -45,12 +45,15 @@ class Splits:
     Attributes:
         eval_cuts: what `--eval_list_size` did to 'valid' and 'test', see
             `LongLists.as_dict`; None without it.
+        elwc_features: what the features are called in ELWC files; None if they come
+            from others.
     """
 
     train: data.RankingLists | data.StreamedLists
     valid: data.RankingLists
     test: data.RankingLists
     eval_cuts: Mapping[str, Any] | None = None
+    elwc_features: data.ElwcFeatures | None = None
 
 
 def load(flags: Any) -> Splits:
@@ -67,12 +70,16 @@ def load(flags: Any) -> Splits:
         name: long_lists.LongLists(flags, split)
         for name, split in zip(SPLITS, ("training", "validation", "test"))
     }
+    origin = source(flags)
     if flags.stream:
-        splits = _stream(flags, cuts)
+        splits = _stream(flags, origin, cuts)
     else:
-        found = _read(flags, SPLITS, flags.num_features)
+        found = _read(flags, origin, SPLITS, flags.num_features)
         train, valid, test = (cuts[name](found[name]) for name in SPLITS)
         splits = Splits(train, valid, test)
+    splits = dataclasses.replace(
+        splits, elwc_features=getattr(origin, "elwc_features", None)
+    )
     if flags.eval_list_size is not None:
         done = {name: cuts[name].as_dict() for name in SPLITS[1:]}
         splits = dataclasses.replace(splits, eval_cuts=done)
@@ -100,7 +107,8 @@ def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
             f"--num_features={flags.num_features}, but the model takes {num_features} "
             "features."
         )
-    lists = _read(flags, ["test"], num_features or flags.num_features)["test"]
+    found = _read(flags, source(flags), ["test"], num_features or flags.num_features)
+    lists = found["test"]
     if num_features not in (None, lists.num_features):
         raise ValueError(
             f"The model takes {num_features} features, and the lists of "
@@ -176,11 +184,10 @@ def source(flags: Any) -> Source:
 
 
 def _read(
-    flags: Any, wanted: Sequence[str], num_features: int | None
+    flags: Any, origin: Source, wanted: Sequence[str], num_features: int | None
 ) -> dict[str, data.RankingLists]:
     """Reads splits, or holds them out of 'train'; their labels as the flags want."""
     with_labels = labels.from_flags(flags)
-    origin = source(flags)
     fractions = held_out(flags, origin.splits)  # The same, whatever is wanted.
     found: dict[str, data.RankingLists] = {}
     if "train" in wanted or any(split in fractions for split in wanted):
@@ -201,10 +208,11 @@ def _describe_labels(flags: Any) -> None:
         print(f"Labels: {wanted.describe()}.")
 
 
-def _stream(flags: Any, cuts: Mapping[str, long_lists.LongLists]) -> Splits:
+def _stream(
+    flags: Any, origin: Any, cuts: Mapping[str, long_lists.LongLists]
+) -> Splits:
     """Reads 'valid' and 'test', and of 'train' what streaming wants to know."""
     with_labels = labels.from_flags(flags)
-    origin: Any = source(flags)
     if not hasattr(origin, "stream"):
         raise ValueError(
             f"--stream is given, but --dataset is {flags.dataset!r}. Only "

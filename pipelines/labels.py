@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext import data, grades, losses, metrics, objectives
+from tfr_ext.data import text_files
 from tfr_ext.diagnosis import labels as diagnosis
 
 AnyLists = Union[data.RankingLists, data.StreamedLists]
@@ -103,7 +104,10 @@ def from_flags(flags: Any) -> Labels:
     weights = None
     if flags.label_weights:
         try:
-            numbers = [float(weight) for weight in flags.label_weights]
+            numbers = [
+                text_files.parse_number(weight.strip())
+                for weight in flags.label_weights
+            ]
             weights = grades.check_values("weights", numbers)
         except ValueError as error:
             raise ValueError(

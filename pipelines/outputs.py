@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfr_ext import data, metrics
+from tfr_ext.data import text_files
 
 # What a run leaves besides exported versions. Without the first it is not finished,
 # without the last nothing is left of it.
@@ -36,7 +37,12 @@ def write_per_query(
         directory: where the file goes.
         lists: the lists that were evaluated.
         values: per-query metrics.
+
+    Raises:
+        ValueError: if the name of a query is empty or has blanks.
     """
+    for query in lists.query_ids:
+        text_files.check_name(query, "the name of a query")
     with open(os.path.join(directory, "per_query.tsv"), "w", encoding="utf-8") as file:
         file.write("\t".join(["query", *values]) + "\n")
         for q, query in enumerate(lists.query_ids):

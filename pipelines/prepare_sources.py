@@ -160,19 +160,29 @@ class ElwcPiece:
         path: the file.
         files: all files of the split, as the reader of all of them needs to know.
         schema: names of the features.
+        expected: what a manifest says of the file, if there is one.
     """
 
     path: str
     files: tuple[str, ...]
     schema: Any
+    expected: Any
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
         """See `Piece`."""
         from tfr_ext.data.elwc import ElwcReader
 
         reader = ElwcReader(self.files, num_features, self.schema)
-        yield from reader.pieces(self.path)
+        queries = items = 0
+        for lists in reader.pieces(self.path):
+            queries += lists.num_lists
+            items += lists.num_items
+            if self.expected is not None:
+                self.expected.check(lists)
+            yield lists
         reader.finish(may_be_empty=True)
+        if self.expected is not None:
+            self.expected.check_counts(queries, items)
 
     def survey(self, num_features: int | None) -> Survey:
         """See `Piece`."""
@@ -237,12 +247,15 @@ def _divide_tfds(flags: Any, piece_bytes: int) -> Division:
 
 
 def _divide_elwc(flags: Any, origin: Any) -> Division:
-    files = {s: origin.checked(s, flags.num_features).files for s in origin.splits}
+    checked = {s: origin.checked(s, flags.num_features) for s in origin.splits}
     pieces: dict[str, list[Piece]] = {
-        split: [ElwcPiece(path, tuple(paths), origin.schema) for path in paths]
-        for split, paths in files.items()
+        split: [
+            ElwcPiece(path, tuple(found.files), origin.schema, found.expected.get(path))
+            for path in found.files
+        ]
+        for split, found in checked.items()
     }
-    return Division(pieces, sum(files.values(), []))
+    return Division(pieces, sum((found.files for found in checked.values()), []))
 
 
 def _slices(count: int, size: int, piece_bytes: int) -> list[tuple[int, int]]:

@@ -21,6 +21,7 @@ _NOT_PART_OF_A_RUN = (
     "overwrite",
     "verbose",
 )
+_ALWAYS_TOLD = ("seed",)
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
 
 
@@ -92,13 +93,15 @@ def identity() -> dict[str, str]:
     """Returns how each flag is written that makes a run what it is.
 
     Those that say where its data and its files are, or how it is shown, do not; nor do
-    those that have their defaults, so that a new flag does not make it another run.
+    those that have their defaults, so that a new flag does not make it another run. The
+    seed always does: its default was another once.
     """
     aside = {*_NOT_PART_OF_A_RUN, *_WHERE_DATA_IS}
     return {
         flag.name: flag.serialize()
         for flag in _flags()
-        if flag.name not in aside and flag.value != flag.default
+        if flag.name not in aside
+        and (flag.value != flag.default or flag.name in _ALWAYS_TOLD)
     }
 
 

@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext import metrics
+from tfr_ext.data import text_files
+
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
@@ -193,6 +196,9 @@ def _read_directory(path: str) -> Evaluated:
             history = _read_table(curves, "epoch", any_number=True)[1]
     convention = report.get("convention")
     if convention is not None:
+        if "missing_queries" in report:
+            # Of a TREC run, which alone has this, older records do not tell the truth.
+            convention = {**convention, "ties": metrics.TIES_BY_NAME}
         if "labels" in report:
             convention = {**convention, "labels": report["labels"]}
         cut = report.get("eval_list_size") or {}
@@ -211,8 +217,7 @@ def _read_report(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}
     try:
-        with open(path, encoding="utf-8") as file:
-            report = json.load(file)
+        report = json.loads(text_files.read_text(path))
     except ValueError as error:
         raise ValueError(f"{path}: expected JSON. {error}") from error
     if not isinstance(report, dict) or not isinstance(
@@ -235,34 +240,27 @@ def _read_table(
     Returns:
         The cells of the first column, and the others as numbers, NaN where empty.
     """
-    with open(path, encoding="utf-8", errors="replace") as file:
-        header = file.readline().rstrip("\r\n").split("\t")
-        if header[0] != key or len(set(header)) < len(header) or len(header) < 2:
+    lines = text_files.read_lines(path)
+    header = next(lines, (1, ""))[1].split("\t")
+    if header[0] != key or len(set(header)) < len(header) or len(header) < 2:
+        raise ValueError(
+            f"{path}:1: expected a header '{key}', then distinct names, separated "
+            f"by tabs. Found: {' '.join(header)[:60]!r}"
+        )
+    rows: dict[str, list[float]] = {}
+    for number, line in lines:
+        first, *cells = line.split("\t")
+        if len(cells) != len(header) - 1:
             raise ValueError(
-                f"{path}:1: expected a header '{key}', then distinct names, separated "
-                f"by tabs. Found: {' '.join(header)[:60]!r}"
+                f"{path}:{number}: expected {len(header)} cells, as the header has. "
+                f"Found: {len(cells) + 1}."
             )
-        rows: dict[str, list[float]] = {}
-        for number, line in enumerate(file, 2):
-            first, *cells = line.rstrip("\r\n").split("\t")
-            if len(cells) != len(header) - 1:
-                raise ValueError(
-                    f"{path}:{number}: expected {len(header)} cells, as the header "
-                    f"has. Found: {len(cells) + 1}."
-                )
-            if first in rows:
-                raise ValueError(f"{path}:{number}: {key} {first!r} comes twice.")
-            try:
-                row = [float(cell) for cell in cells]
-                plain = any_number or math.isfinite(sum(row))
-            except ValueError:
-                plain = False
-            if not plain:  # A cell is empty, or wrong.
-                row = [
-                    _number(cell, any_number, f"{path}:{number}: {name}")
-                    for name, cell in zip(header[1:], cells)
-                ]
-            rows[first] = row
+        if first in rows:
+            raise ValueError(f"{path}:{number}: {key} {first!r} comes twice.")
+        rows[first] = [
+            _number(cell, any_number, f"{path}:{number}: {name}")
+            for name, cell in zip(header[1:], cells)
+        ]
     table = np.array(list(rows.values()), np.float64).reshape(-1, len(header) - 1)
     return list(rows), dict(zip(header[1:], table.T))
 
@@ -271,7 +269,7 @@ def _number(cell: str, any_number: bool, where: str) -> float:
     if not cell:
         return math.nan
     try:
-        number = float(cell)
+        number = text_files.parse_number(cell, finite=not any_number)
     except ValueError:
         number = math.nan
         any_number = False

@@ -75,6 +75,7 @@ def train() -> None:
         label_sampling(highest),
         num_grades=head.num_grades if head.trained_values else None,
         max_padding=FLAGS.max_padding or None,
+        elwc_features=splits.elwc_features,
     )
     print(
         f"{datasets.train.num_batches:,} batches of up to {FLAGS.batch_size} lists; "
@@ -222,7 +223,10 @@ def report(
     exported = None
     if FLAGS.export_model:
         exported = export.export_ranker(
-            trained.model, os.path.join(directory, "export"), convention.max_label
+            trained.model,
+            os.path.join(directory, "export"),
+            convention.max_label,
+            splits.elwc_features,
         )
     # Last: a run that has it is finished.
     checkpoints.write_atomically(

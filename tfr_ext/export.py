@@ -10,11 +10,10 @@ from typing import Callable
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_ranking as tfr
 
 from tfr_ext.data.batching import FEATURES, MASK, score_lists
+from tfr_ext.data.elwc_features import ElwcFeatures, NumericFeature
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.models import feature_spec
 
 SCORES = "scores"
 DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -25,25 +24,51 @@ _ASIDE = ".writing-"
 _EXTRA, _ABOUT = "assets.extra", "tfr_ext.json"
 
 
-def signatures(model: tf.keras.Model) -> dict[str, Callable]:
+def signatures(
+    model: tf.keras.Model, elwc_features: ElwcFeatures | None = None
+) -> dict[str, Callable]:
     """Returns the functions by which a ranker is served.
 
     All give `{'scores': [batch, list]}` for lists of any size; padding gets the lowest
-    finite float, so that it sorts last.
+    finite float, so that it sorts last. A list with a NaN among the features of its
+    real items gets NaN for all of them, and so shows that it cannot be ranked.
 
     *   `serving_default`: `float_features` `[batch, list, features]`, all items real.
     *   `masked`: `float_features` and `mask` `[batch, list]`, True at real items.
-    *   `elwc`: serialised `ExampleListWithContext` protos `[batch]`, whose examples
-        have `float_features`.
+    *   `elwc`: serialised `ExampleListWithContext` protos `[batch]`, which have
+        `elwc_features`. If one is missing, or has another width or type, the request
+        ends with a `tf.errors.InvalidArgumentError`.
 
     Args:
         model: a model of `{'float_features', 'mask'}`.
+        elwc_features: what the features of an item are called in the protos;
+            `float_features` of the examples by default.
+
+    Raises:
+        ValueError: if they are not as many as the model takes.
     """
     num_features = model.input_shape[FEATURES][-1]
+    in_protos = elwc_features or ElwcFeatures((NumericFeature(FEATURES, num_features),))
+    if in_protos.num_features != num_features:
+        raise ValueError(
+            f"`elwc_features` are {in_protos.num_features} numbers, but the model "
+            f"takes {num_features}."
+        )
     features_spec = tf.TensorSpec([None, None, num_features], tf.float32, FEATURES)
 
     def scored(features: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Servers do not check the shapes of a signature, and one feature would be
+        # taken for all. What TensorFlow knows already, it would not look at again.
+        features = tf.compat.v1.placeholder_with_default(features, [None] * 3)
+        features = tf.ensure_shape(features, [None, None, num_features])
+        shapes = tf.shape(features)[:2], tf.shape(mask)
+        with tf.control_dependencies([tf.debugging.assert_equal(*shapes)]):
+            mask = tf.identity(mask)
         scores = model({FEATURES: features, MASK: mask}, training=False)
+        # A transform may hide a NaN in the maximum of its list, and so may a ReLU.
+        unknown = tf.reduce_any(tf.math.is_nan(features), axis=2) & mask
+        unknown = tf.reduce_any(unknown, axis=1, keepdims=True)
+        scores = tf.where(unknown, float("nan"), scores)
         return {SCORES: tf.where(mask, scores, scores.dtype.min)}
 
     @tf.function(input_signature=[features_spec])
@@ -58,12 +83,7 @@ def signatures(model: tf.keras.Model) -> dict[str, Callable]:
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
     def elwc(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = tfr.data.parse_from_example_list(
-            examples,
-            example_feature_spec={FEATURES: feature_spec(num_features)},
-            mask_feature_name=MASK,
-        )
-        return scored(features[FEATURES], features[MASK])
+        return scored(*in_protos.parse(examples))
 
     return {
         DEFAULT_SIGNATURE: serving_default,
@@ -81,7 +101,10 @@ def next_version(export_dir: str) -> str:
 
 
 def export_ranker(
-    model: tf.keras.Model, export_dir: str, max_label: float | None = None
+    model: tf.keras.Model,
+    export_dir: str,
+    max_label: float | None = None,
+    elwc_features: ElwcFeatures | None = None,
 ) -> str:
     """Exports a ranker as the next version under `export_dir`.
 
@@ -92,6 +115,7 @@ def export_ranker(
         export_dir: the directory of versions that TF Serving watches.
         max_label: the highest grade of the collection that it was trained on, if that
             is known; kept for its evaluation.
+        elwc_features: see `signatures`.
 
     Returns:
         The directory of the version.
@@ -106,7 +130,7 @@ def export_ranker(
     aside = tempfile.mkdtemp(prefix=_ASIDE, dir=export_dir)
     try:
         os.chmod(aside, 0o755)  # mkdtemp's own mode would keep a server out
-        tf.saved_model.save(module, aside, signatures=signatures(model))
+        tf.saved_model.save(module, aside, signatures=signatures(model, elwc_features))
         # Where a SavedModel has what is not for TensorFlow.
         os.makedirs(os.path.join(aside, _EXTRA))
         with open(os.path.join(aside, _EXTRA, _ABOUT), "w", encoding="utf-8") as file:

@@ -15,6 +15,7 @@ from absl import logging
 from tfr_ext import checkpoints, diagnosis, export, losses, models, schedules
 from tfr_ext.data import (
     BatchedLists,
+    ElwcFeatures,
     LabelTransform,
     RankingLists,
     StreamedBatches,
@@ -86,6 +87,7 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
         label_transform: LabelTransform | None = None,
         num_grades: int | None = None,
         max_padding: float | None = None,
+        elwc_features: ElwcFeatures | None = None,
     ):
         """Initialises the builder.
 
@@ -97,6 +99,7 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
             label_transform: gives the training labels of each epoch.
             num_grades: if given, labels are distributions over so many grades.
             max_padding: most padded items over real items, see `BatchedLists`.
+            elwc_features: see `export.signatures`.
 
         Raises:
             ValueError: if the labels are not what `label_transform` or `num_grades`
@@ -115,7 +118,7 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
         self.valid = BatchedLists(
             valid, batch_size, num_grades=num_grades, max_padding=max_padding
         )
-
+        self._elwc_features = elwc_features
         self._valid_bytes = 4 * valid.features.size * self.valid.padding_waste()
 
     def build_train_dataset(self, steps: int | None = None) -> tf.data.Dataset:
@@ -144,7 +147,7 @@ class ListsDatasetBuilder(tfr.keras.pipeline.AbstractDatasetBuilder):
 
     def build_signatures(self, model: tf.keras.Model) -> dict[str, Callable]:
         """See `AbstractDatasetBuilder`."""
-        return export.signatures(model)
+        return export.signatures(model, self._elwc_features)
 
 
 @dataclasses.dataclass(frozen=True)

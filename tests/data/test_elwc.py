@@ -382,3 +382,19 @@ def test_good_records_before_a_damaged_one_are_read(tmp_path):
 def test_wrong_names(names, told):
     with pytest.raises(ValueError, match=told):
         data.ElwcSchema(**names)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("length", [1 << 20, 1 << 45, (1 << 64) - 17, (1 << 64) - 1])
+def test_a_length_beyond_the_file_is_told_with_its_record(tmp_path, length, pack):
+    """TensorFlow itself would end the process: the checksum of the length is right."""
+    path = write(tmp_path / "a", [b"abc", b"de"])
+    head = struct.pack("<Q", length)
+    head += struct.pack("<I", tfrecords._checksum(head))
+    content = (tmp_path / "a").read_bytes() + head + b"x" * 50
+    (tmp_path / "a").write_bytes(pack(content))
+    found = []
+    with pytest.raises(data.DataFormatError, match=r"a: record 3: .*ends after 50"):
+        for piece in tfrecords.read_records(path, 8):
+            found += piece
+    assert found == [b"abc", b"de"]

@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from tfr_ext.data import letor, letor_arrays, letor_diagnosis
+from tfr_ext.data import letor, letor_arrays, letor_diagnosis, text_files
 from tfr_ext.data.letor import DataFormatError, read_letor
 
 GOOD = b"""2 qid:10 1:0.5 2:0 3:-1.25 #docid = GX-1 inc = 1 prob = 0.1
@@ -222,7 +222,7 @@ def test_broken_gzip_is_an_error(write):
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 64, 65, 200])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_chunk_boundaries(write, monkeypatch, size, pack):
-    monkeypatch.setattr(letor, "_CHUNK_BYTES", size)
+    monkeypatch.setattr(text_files, "_CHUNK_BYTES", size)
     assert_good(read_letor(write(pack(GOOD))))
     text = b"\xef\xbb\xbf# c\r\n\r\n" + GOOD.replace(b"\n", b"\r\n")[:-2]
     assert_good(read_letor(write(pack(text))))
@@ -392,7 +392,7 @@ def test_queries_must_be_contiguous(write, monkeypatch):
     path = write(b"\n1 qid:1 1:1\n0 qid:2 1:1\n0 qid:1 1:1\n")
     pieces = "query '1' began before, at", "expected the lines of a query next to each"
     check_error(path, 4, f"{path}:2", *pieces)
-    monkeypatch.setattr(letor, "_CHUNK_BYTES", 16)
+    monkeypatch.setattr(text_files, "_CHUNK_BYTES", 16)
     check_error(path, 4, f"{path}:2", *pieces)
 
 
@@ -464,7 +464,7 @@ def test_labels_are_what_float32_of_float_is(write):
 @pytest.mark.parametrize("density", [0.02, 0.5, 1.0])
 @pytest.mark.parametrize("chunk_bytes", [1000, 1 << 19])
 def test_equals_sklearn(tmp_path, monkeypatch, density, chunk_bytes):
-    monkeypatch.setattr(letor, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(text_files, "_CHUNK_BYTES", chunk_bytes)
     rng = np.random.default_rng(1)
     x = rng.normal(size=[300, 40]) * 10.0 ** rng.integers(-9, 9, [300, 40])
     x[rng.random(x.shape) >= density] = 0

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from tfr_ext.data import concatenate, letor, letor_ranges, read_letor
+from tfr_ext.data import concatenate, letor_ranges, read_letor, text_files
 from tfr_ext.data.letor import DataFormatError
 from tfr_ext.data.letor_ranges import TextRange, read_range, split_file, survey_range
 
@@ -49,7 +49,7 @@ def test_ranges_joined_are_the_file(tmp_path, monkeypatch, seed, block):
     expected = read_letor(path, WIDTH)
     monkeypatch.setattr(letor_ranges, "_BLOCK_BYTES", block)
     monkeypatch.setattr(letor_ranges, "_PIECE_BYTES", block)
-    monkeypatch.setattr(letor, "_CHUNK_BYTES", block + 9)
+    monkeypatch.setattr(text_files, "_CHUNK_BYTES", block + 9)
     found_counts = set()
     for size in (1, 50, 200, 1000, 5000, 10**6):
         ranges = split_file(path, size)
@@ -71,7 +71,7 @@ def test_ranges_joined_are_the_file(tmp_path, monkeypatch, seed, block):
 def test_pieces_do_not_share_memory_with_those_that_follow(tmp_path, monkeypatch):
     path = write_text(tmp_path / "a.txt", 0)
     monkeypatch.setattr(letor_ranges, "_PIECE_BYTES", 1)
-    monkeypatch.setattr(letor, "_CHUNK_BYTES", 40)
+    monkeypatch.setattr(text_files, "_CHUNK_BYTES", 40)
     pieces = read_range(TextRange(path), WIDTH)
     first = next(pieces)
     kept = first.features.copy()

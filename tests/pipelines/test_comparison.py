@@ -214,6 +214,40 @@ def test_what_is_refused(tmp_path):
     assert "map: fewer than 2 queries count" in refusal(tmp_path, **nothing)
 
 
+BY_NAME = {"convention": {"gain": "linear", "ties": "by document name"}}
+BY_POSITION = {"convention": {"gain": "linear", "ties": "by position"}}
+OLD = {"convention": {"gain": "linear"}}
+OLD_OF_A_RUN = {**BY_POSITION, "missing_queries": 0, "unjudged_queries": 0}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (BY_NAME, BY_NAME, True),
+        (BY_NAME, BY_POSITION, False),
+        (BY_NAME, OLD, False),
+        (BY_NAME, OLD_OF_A_RUN, True),
+        (OLD_OF_A_RUN, BY_POSITION, False),
+        (OLD_OF_A_RUN, OLD, False),
+        (OLD, BY_POSITION, True),
+        (OLD, OLD, True),
+    ],
+)
+def test_runs_that_break_ties_otherwise_are_not_mixed(tmp_path, first, second, same):
+    for order in ((first, second), (second, first)):
+        paths = {
+            name: [write_run(tmp_path / name, {"map": [1, 0]}, **report)]
+            for name, report in zip("AB", order)
+        }
+        if same:
+            compare(paths)
+            continue
+        with pytest.raises(
+            ValueError, match="ties is 'by .*by `pipelines.evaluate --run"
+        ):
+            compare(paths)
+
+
 def test_the_highest_label_matters_to_err_alone(tmp_path):
     runs = {}
     for name, highest in (("a", 1.0), ("b", 2.0)):

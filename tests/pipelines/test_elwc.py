@@ -149,12 +149,16 @@ def copy(files, tmp_path):
 def test_whole_shards_pass(copy):
     found = check(copy)
     assert [len(found.files), len(found.manifests)] == [3, 1]
-    lists = data.read_elwc(found.files[1])
-    found.check_counts(found.files[1], lists.num_lists, lists.num_items)
-    with pytest.raises(data.DataFormatError, match="expected 16 queries. Found: 15"):
-        found.check_counts(found.files[1], 15, lists.num_items)
-    with pytest.raises(data.DataFormatError, match=r"expected \d+ items. Found: 1$"):
-        found.check_counts(found.files[1], 16, 1)
+    lists = [data.read_elwc(file) for file in found.files]
+    found.add(found.files[0], lists[0])
+    with pytest.raises(data.DataFormatError, match="expected queries 16. Found: 0"):
+        found.finish()
+    for file, more in zip(found.files[1:], lists[1:]):
+        found.add(file, more)
+    found.finish()
+    found.add(found.files[2], lists[2].select([0]))
+    with pytest.raises(data.DataFormatError, match="expected queries 16. Found: 17"):
+        found.finish()
 
 
 def change(path):
@@ -193,7 +197,10 @@ def test_what_the_manifest_does_not_say(copy, damage, told):
             lambda c: c["splits"].update(vali=c["splits"].pop("valid")),
             "expected splits called train, valid, test. Found: 'vali'",
         ),
-        (lambda c: c.update(num_grades=3), "expected num_grades 3. Found: None"),
+        (
+            lambda c: c.update(num_grades=3),
+            "shard train-00000-of-00003.tfrecord: expected num_grades 3. Found: None",
+        ),
     ],
 )
 def test_a_manifest_of_other_splits_or_grades(copy, tmp_path, change, told):

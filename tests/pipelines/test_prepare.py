@@ -148,7 +148,7 @@ def test_the_manifest_names_every_shard_and_its_digest(tmp_path, run):
         assert shard["bytes"] == len(text)
         assert shard["sha256"] == hashlib.sha256(text).hexdigest()
     assert content["source"]["train_path"] == [str(tmp_path / "train.txt")]
-    assert content["source"]["seed"] == 0
+    assert content["source"]["seed"] == shared_flags.DEFAULT_SEED
     assert "synthetic_list_size" not in content["source"]
 
 
@@ -274,8 +274,8 @@ def test_other_flags_or_files_are_refused(tmp_path, run):
     given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
     run(*given)
     before = files_of(tmp_path / "out")
-    with pytest.raises(ValueError, match="--seed=0 then, 1 now\n") as info:
-        run(*given, "--seed=1", "--shard_megabytes=64")
+    with pytest.raises(ValueError, match="--seed=1 then, 2 now\n") as info:
+        run(*given, "--seed=2", "--shard_megabytes=64")
     assert "--shard_megabytes=0.002 then, 64.0 now" in str(info.value)
     path = tmp_path / "train.txt"
     path.write_bytes(path.read_bytes() + b"\n1 qid:new 1:1 #docid = new\n")
@@ -444,12 +444,21 @@ def test_training_on_shards_is_training_on_the_text(tmp_path):
     small = ("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=silent")
     run_command("pipelines.prepare", *given, f"--output_dir={out}")
     train = functools.partial(run_command, "pipelines.train")
-    train(*given, *small, f"--model_dir={tmp_path / 'text'}")
+    flag_file = "--flagfile=configs/text.cfg"  # As the README has it.
+    train(flag_file, *given, *small, f"--model_dir={tmp_path / 'text'}")
     shards_of = ("--dataset=elwc", f"--data_dir={out}")
-    train(*shards_of, *small, f"--model_dir={tmp_path / 'elwc'}")
+    train(flag_file, *shards_of, *small, f"--model_dir={tmp_path / 'elwc'}")
     for name in ("metrics.json", "run.trec", "per_query.tsv", "qrels.trec"):
         found = (tmp_path / "elwc" / name).read_text()
         assert found == (tmp_path / "text" / name).read_text()
+
+
+def test_no_flag_file_divides_queries_otherwise():
+    """Or shards prepared without it have other splits than training with it."""
+    for path in (ROOT / "configs").glob("*.cfg"):
+        flags_of = [line.partition("=")[0] for line in path.read_text().splitlines()]
+        chosen = {"--seed", "--data_seed", "--valid_fraction", "--test_fraction"}
+        assert not chosen & set(flags_of), path
 
 
 def test_shards_of_shards(tmp_path, run):

@@ -11,6 +11,11 @@ from tfr_ext.data.batching import (
 )
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc import ElwcReader, ElwcSchema, iter_elwc, read_elwc
+from tfr_ext.data.elwc_features import (
+    ElwcFeatures,
+    NumericFeature,
+    measure_features,
+)
 from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.label_transforms import binary_labels, expected_labels
@@ -28,9 +33,11 @@ __all__ = [
     "BatchedLists",
     "BinomialLabels",
     "DataFormatError",
+    "ElwcFeatures",
     "ElwcReader",
     "ElwcSchema",
     "LabelTransform",
+    "NumericFeature",
     "RankingLists",
     "StreamedBatches",
     "StreamedLists",
@@ -38,6 +45,7 @@ __all__ = [
     "concatenate",
     "expected_labels",
     "iter_elwc",
+    "measure_features",
     "padded_batch",
     "read_elwc",
     "read_letor",

@@ -146,14 +146,14 @@ class ElwcReader:
         self._num_dropped = 0
 
     def pieces(
-        self, path: str, lists_per_piece: int = 16, check_gzip: bool = True
+        self, path: str, lists_per_piece: int = 16, check: bool = True
     ) -> Iterator[RankingLists]:
         """Reads a file piece by piece.
 
         Args:
             path: one of the files.
             lists_per_piece: most lists of a piece.
-            check_gzip: see `read_records`.
+            check: see `read_records`.
 
         Raises:
             DataFormatError: if something is wrong.
@@ -164,7 +164,7 @@ class ElwcReader:
             )
         self._begun.append((self._num_queries, path))
         record = 1
-        for records in read_records(path, lists_per_piece, check_gzip):
+        for records in read_records(path, lists_per_piece, check):
             lists = self._lists(self._parse(records, path, record), path, record)
             record += len(records)
             if lists.num_lists:
@@ -208,7 +208,7 @@ class ElwcReader:
         if self._widths is None or self._fast is None:
             first, record = self._files[0], records[0]
             if path != first:
-                record = next(read_records(first, 1, check_gzip=False))[0]
+                record = next(read_records(first, 1, check=False))[0]
             self._widths = elwc_diagnosis.measure(record, first, self._schema)
             found = self._widths.num_features
             if self._num_features not in (None, found):

@@ -7,7 +7,6 @@ All others come here, and are explained or read with protobuf's own classes.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +15,9 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import input_pb2
 
+from tfr_ext.data import text_files
 from tfr_ext.data.letor_diagnosis import DataFormatError
 from tfr_ext.data.lists import are_distributions
-
-_NOT_A_NAME = re.compile(r"[\x00-\x20\x7f]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +80,13 @@ class Widths:
         features: width of each of `ElwcSchema.features`.
         context: width of each of `ElwcSchema.context_features`.
         grades: width of the label distributions; None if there are none.
+        integers: names of those of `features` and of `context` that hold integers.
     """
 
     features: tuple[int, ...]
     context: tuple[int, ...]
     grades: int | None
+    integers: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
     @property
     def num_features(self) -> int:
@@ -152,7 +152,15 @@ def measure(record: bytes, path: str, schema: ElwcSchema) -> Widths:
             grades = len(_numbers(first, schema.label_distribution, None))
     except ValueError as error:
         raise DataFormatError(f"{where}: {error}", path) from None
-    return Widths(tuple(map(len, features)), tuple(map(len, context)), grades)
+    return Widths(
+        tuple(map(len, features)),
+        tuple(map(len, context)),
+        grades,
+        (
+            _integers(first, schema.features),
+            _integers(elwc.context, schema.context_features),
+        ),
+    )
 
 
 def parse_slowly(
@@ -276,6 +284,12 @@ def _values(feature: Any) -> tuple[str, Sequence[Any]]:
     return (kind, getattr(feature, kind).value) if kind else ("", [])
 
 
+def _integers(example: tf.train.Example, names: Sequence[str]) -> frozenset[str]:
+    """Returns the names of those features that hold integers."""
+    kinds = {name: _values(example.features.feature.get(name))[0] for name in names}
+    return frozenset(name for name in names if kinds[name] == "int64_list")
+
+
 def _numbers(example: tf.train.Example, name: str, width: int | None) -> np.ndarray:
     """Returns the numbers of a feature, which must be there and finite."""
     kind, values = _values(example.features.feature.get(name))
@@ -328,9 +342,4 @@ def parse_name(value: bytes, name: str) -> str:
         text = value.decode()
     except UnicodeDecodeError:
         raise ValueError(f"{name!r} is not text, expected UTF-8") from None
-    if not text or _NOT_A_NAME.search(text):
-        shown = text if len(text) <= 40 else text[:40] + "..."
-        raise ValueError(
-            f"{name!r} is {shown!r}, expected text without blanks, as TREC files need"
-        )
-    return text
+    return text_files.check_name(text, repr(name))

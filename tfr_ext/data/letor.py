@@ -8,24 +8,19 @@ raises the error that names the line or returns what the chunk says.
 
 from __future__ import annotations
 
-import gzip
 import operator
-import zlib
 from collections.abc import Iterator
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
-from tfr_ext.data import letor_arrays, letor_diagnosis
+from tfr_ext.data import letor_arrays, letor_diagnosis, text_files
 from tfr_ext.data.files import Paths, find_files
 from tfr_ext.data.letor_diagnosis import Chunk, DataFormatError
 from tfr_ext.data.lists import RankingLists
 
 __all__ = ["DataFormatError", "read_letor"]
 
-# A chunk's arrays should fit the processor's cache, so more is slower.
-_CHUNK_BYTES = 1 << 19
 # A larger result is taken for a stray index unless the caller says how wide it is.
 _MAX_OUTPUT_BYTES = 16 << 30
 
@@ -93,12 +88,6 @@ def read_letor(
     return result.finish()
 
 
-def is_gzip(path: str) -> bool:
-    """Whether a file begins as those that gzip writes do."""
-    with tf.io.gfile.GFile(path, "rb") as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
 def read_chunks(
     path: str,
     num_features: int | None,
@@ -121,57 +110,16 @@ def read_chunks(
         What the lines say.
 
     Raises:
-        DataFormatError: If a line is wrong, or the file is a damaged gzip file.
+        DataFormatError: If a line is wrong or too long, or the file is a damaged gzip
+            file.
     """
-    line = first_line
-    for text in read_lines(path, start, end):
-        if line == 1 and not start:
-            text = text.removeprefix(b"\xef\xbb\xbf")  # Some editors' mark.
+    for line, text in text_files.read_pieces(path, start, end, first_line):
         chunk = letor_arrays.parse_fast(text, line, num_features, missing_value)
         if chunk is None:
             chunk = letor_diagnosis.parse_slowly(
                 text, path, line, num_features, missing_value
             )
         yield chunk
-        line += text.count(b"\n")
-
-
-def read_lines(path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """Yields the text of a file in pieces that end with a line feed.
-
-    Args:
-        path: The file; what gzip packed is unpacked.
-        start: The byte to begin at, 0 in a file that gzip packed.
-        end: The byte to end before; None for the end of the file.
-
-    Raises:
-        DataFormatError: If the file is a damaged gzip file.
-    """
-    packed = is_gzip(path)
-    with tf.io.gfile.GFile(path, "rb") as raw:
-        if start:
-            raw.seek(start)
-        file = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
-        begun: list[bytes] = []  # A line of which the end is still to be read.
-        left = _CHUNK_BYTES if end is None else end - start
-        while left > 0:
-            try:
-                text = file.read(min(_CHUNK_BYTES, left))
-            except (EOFError, OSError, zlib.error) as error:
-                raise DataFormatError(
-                    f"expected a whole gzip file. Found: {error}", path
-                ) from error
-            if not text:
-                break
-            if end is not None:
-                left -= len(text)
-            stop = text.rfind(b"\n") + 1
-            begun.append(text[:stop] if stop else text)
-            if stop:
-                yield b"".join(begun)
-                begun = [text[stop:]]
-    if any(begun):
-        yield b"".join(begun) + b"\n"
 
 
 class ListsBuilder:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -58,6 +59,10 @@ class DataFormatError(ValueError):
         """Returns `path:line: problem`, as compilers do."""
         where = [str(x) for x in (self.path, self.line) if x is not None]
         return ": ".join([":".join(where), self.args[0]] if where else [self.args[0]])
+
+
+class _NoQueryError(ValueError):
+    """A line names no query."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +181,10 @@ def parse_slowly(
             shown = token.decode("utf-8", "backslashreplace")
             if len(shown) > _SHOWN:
                 shown = shown[:_SHOWN] + "..."
-            raise DataFormatError(f"{error}. Found: {shown!r}", path, number) from None
+            hint = _groups_hint(path) if isinstance(error, _NoQueryError) else ""
+            raise DataFormatError(
+                f"{error}. Found: {shown!r}{hint}", path, number
+            ) from None
         lines.append(number)
         counts.append(len(tokens) - 2)
     found_ids = [x for x in doc_ids if x is not None]
@@ -208,12 +216,23 @@ def _parse_number(token: bytes, what: str) -> np.float32:
 def _parse_query_id(token: bytes) -> str:
     """Reads `qid:NAME`."""
     if not token.startswith(b"qid:"):
-        raise ValueError("the query is missing, expected `qid:NAME` after the label")
+        raise _NoQueryError("the query is missing, expected `qid:NAME` after the label")
     if token == b"qid:":
         raise ValueError("the query is empty, expected `qid:NAME` without a blank")
     if _CONTROL.search(token):
         raise ValueError("the query holds a control character, expected text")
     return _decode(token[4:], "the query")
+
+
+def _groups_hint(path: str) -> str:
+    """Says how the sizes of LightGBM's groups become queries."""
+    files = f"{shlex.quote(path + '.query')} {shlex.quote(path)}"
+    return (
+        f"\nLightGBM keeps the number of lines of each query in {path}.query. If there "
+        "is such a file, this writes them into the lines:\n  awk 'NR == FNR "
+        '{for (i = 0; i < $1; i++) query[++n] = NR; next} {$1 = $1 " qid:" query[FNR]} '
+        f"1' {files} > NEW_FILE"
+    )
 
 
 def _parse_doc_id(comment: bytes) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 import tensorflow as tf
 from absl import logging
 
-from tfr_ext.data import letor
+from tfr_ext.data import letor, text_files
 from tfr_ext.data.letor_diagnosis import Chunk, DataFormatError
 from tfr_ext.data.lists import RankingLists
 
@@ -71,7 +71,7 @@ def split_file(path: str, range_bytes: int) -> list[TextRange]:
         range_bytes: the least size of a range but the last, at least 1.
 
     Raises:
-        ValueError: if `range_bytes` is less than 1.
+        ValueError: if `range_bytes` is less than 1, or the path is a pipe.
 
     Examples:
         >>> import os, tempfile
@@ -83,9 +83,14 @@ def split_file(path: str, range_bytes: int) -> list[TextRange]:
     """
     if range_bytes < 1:
         raise ValueError(f"`range_bytes` must be at least 1. Received: {range_bytes}.")
+    if text_files.is_pipe(path):
+        raise ValueError(
+            f"{path} is a pipe, expected a file: its parts are read more than once. "
+            "Write what comes from it to a file first."
+        )
     size = tf.io.gfile.stat(path).length
     starts = [0]
-    if not letor.is_gzip(path):
+    if not text_files.is_gzip(path):
         while starts[-1] + range_bytes < size:
             start = _next_query(path, starts[-1] + range_bytes)
             if start is None:
@@ -194,8 +199,8 @@ def _lines_before(text: TextRange) -> int:
     """Counts the lines of the file before the range."""
     if not text.start:
         return 0
-    lines = letor.read_lines(text.path, 0, text.start)
-    return sum(piece.count(b"\n") for piece in lines)
+    pieces = text_files.read_pieces(text.path, 0, text.start)
+    return sum(piece.count(b"\n") for _, piece in pieces)
 
 
 def _next_query(path: str, place: int) -> int | None:
@@ -206,10 +211,11 @@ def _next_query(path: str, place: int) -> int | None:
         place: the byte, at least 1.
 
     Returns:
-        The first byte of its first line; None if there is none up to the end.
+        The first byte of its first line; None if there is none up to the end, or to a
+        line that is too long, which whoever reads it will tell.
     """
     query: bytes | None = None
-    with tf.io.gfile.GFile(path, "rb") as file:
+    with text_files.open_binary(path) as file:
         file.seek(place - 1)
         begun: list[bytes] = []  # Of a line whose end is still to be read.
         at = place - 1  # Where that line, or for the first the search, begins.
@@ -220,6 +226,8 @@ def _next_query(path: str, place: int) -> int | None:
                 return None
             begun.append(block)
             if b"\n" not in block:
+                if len(begun) * _BLOCK_BYTES > text_files.MAX_LINE_BYTES:
+                    return None
                 continue
             *lines, rest = b"".join(begun).split(b"\n")
             begun = [rest]

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from tfr_ext.data import text_files
+
 FILE_NAME = "manifest.json"
 _FORMAT = "tfr_ext ELWC shards, version 1"
+_DIGEST = re.compile("[0-9a-f]{64}")
+_NOT_A_FILE = re.compile(r"[/\\\x00]|^\.\.?$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +38,24 @@ class Shard:
     bytes: int
     sha256: str
 
+    def __post_init__(self) -> None:
+        """Checks that the values are of their kind."""
+        name = self.name
+        _expect(
+            isinstance(name, str) and bool(name) and not _NOT_A_FILE.search(name),
+            "the shard name",
+            name,
+            "the name of a file beside the manifest",
+        )
+        for field in ("queries", "items", "bytes"):
+            _expect_count(f"shard {name}: {field}", getattr(self, field), 1)
+        _expect(
+            isinstance(self.sha256, str) and bool(_DIGEST.fullmatch(self.sha256)),
+            f"shard {name}: sha256",
+            self.sha256,
+            "64 hexadecimal digits",
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Split:
@@ -50,6 +74,21 @@ class Split:
     max_label: float
     max_list_size: int
 
+    def __post_init__(self) -> None:
+        """Checks that the values are of their kind and agree."""
+        _expect(bool(self.shards), "shards", self.shards, "at least one")
+        _expect(isinstance(self.labels, dict), "labels", self.labels, "{label: items}")
+        for label, count in self.labels.items():
+            text_files.parse_number(label)
+            _expect_count(f"labels: {label}", count, 1)
+        _expect(
+            type(self.max_label) in (int, float) and 0 <= self.max_label < math.inf,
+            "max_label",
+            self.max_label,
+            "a number from 0 up",
+        )
+        _expect_count("max_list_size", self.max_list_size, 1)
+
     @property
     def queries(self) -> int:
         """Number of lists."""
@@ -65,10 +104,13 @@ class Split:
 class Manifest:
     """What a directory of prepared shards holds.
 
+    All of it is compared with the shards when they are read, but for `source`, which
+    tells where they come from and nothing depends on.
+
     Attributes:
         num_features: width of `float_features`.
         num_grades: width of `label_distribution`; None if there is none.
-        source: the flags that prepared it, by name.
+        source: the flags that prepared it, by name: for information.
         splits: the splits by name: 'train', 'valid', 'test'.
     """
 
@@ -76,6 +118,23 @@ class Manifest:
     num_grades: int | None
     source: Mapping[str, Any]
     splits: Mapping[str, Split]
+
+    def __post_init__(self) -> None:
+        """Checks that the values are of their kind, and no shard is there twice."""
+        _expect_count("num_features", self.num_features, 1)
+        if self.num_grades is not None:
+            _expect_count("num_grades", self.num_grades, 2)
+        _expect(isinstance(self.source, Mapping), "source", self.source, "flags")
+        split_of: dict[str, str] = {}
+        for split, content in self.splits.items():
+            for shard in content.shards:
+                _expect(
+                    shard.name not in split_of,
+                    f"a shard of {split!r}",
+                    shard.name,
+                    f"one that is not in {split_of.get(shard.name)!r} already",
+                )
+                split_of[shard.name] = split
 
     def as_json(self) -> str:
         """Returns the text of the file."""
@@ -101,26 +160,41 @@ def load(directory: str) -> Manifest | None:
     path = os.path.join(directory, FILE_NAME)
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path) as file:
-        text = file.read()
     try:
-        content = json.loads(text)
-        if content["format"] != _FORMAT:
-            raise ValueError(f"its format is {content['format']!r}")
-        splits = {
-            name: Split(
-                [Shard(**shard) for shard in split["shards"]],
-                split["labels"],
-                split["max_label"],
-                split["max_list_size"],
+        content = json.loads(text_files.read_text(path))
+        _expect(content["format"] == _FORMAT, "format", content["format"], _FORMAT)
+        splits = {}
+        for name, entry in content["splits"].items():
+            split = Split(
+                [Shard(**shard) for shard in entry["shards"]],
+                entry["labels"],
+                entry["max_label"],
+                entry["max_list_size"],
             )
-            for name, split in content["splits"].items()
-        }
+            for total in ("queries", "items"):
+                _expect(
+                    entry[total] == getattr(split, total),
+                    f"split {name!r}: {total}",
+                    entry[total],
+                    f"{getattr(split, total)}, the sum of its shards",
+                )
+            splits[name] = split
         return Manifest(
             content["num_features"], content["num_grades"], content["source"], splits
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        problem = str(error) if isinstance(error, ValueError) else repr(error)
         raise ValueError(
-            f"{path} is not a manifest of {_FORMAT!r}: {error!r}. "
+            f"{path} is not a manifest of {_FORMAT!r}: {problem}. "
             "`python -m pipelines.prepare` writes one."
         ) from error
+
+
+def _expect(right: bool, what: str, value: Any, expected: str) -> None:
+    if not right:
+        raise ValueError(f"{what} is {value!r}, expected {expected}")
+
+
+def _expect_count(what: str, value: Any, least: int) -> None:
+    right = type(value) is int and value >= least  # True is an int too.
+    _expect(right, what, value, f"an integer from {least} up")

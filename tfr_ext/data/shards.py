@@ -2,37 +2,95 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import fnmatch
 import hashlib
 import os
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from tfr_ext.data import manifest
+from tfr_ext.data.elwc_diagnosis import ElwcSchema
 from tfr_ext.data.letor_diagnosis import DataFormatError
-from tfr_ext.data.manifest import Manifest, Shard
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.manifest import Manifest, Shard, Split
+
+PREPARED = ElwcSchema()
+"""The names in prepared shards, which a manifest tells of."""
 
 _BLOCK_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What a manifest says of a file.
+
+    Attributes:
+        path: the manifest.
+        shard: its entry of the file.
+        num_features: width of `float_features`.
+        num_grades: width of `label_distribution`; None if there is none.
+        schema: names of the features that are read: where they are others than those
+            of prepared shards, the manifest does not tell of them.
+    """
+
+    path: str
+    shard: Shard
+    num_features: int
+    num_grades: int | None
+    schema: ElwcSchema
+
+    def check(self, lists: RankingLists) -> None:
+        """Checks the widths of some lists of the file.
+
+        Raises:
+            DataFormatError: if the manifest says otherwise.
+        """
+        if tells_of_features(self.schema):
+            self._compare("num_features", self.num_features, lists.num_features)
+        if self.schema.label_distribution == PREPARED.label_distribution:
+            self._compare("num_grades", self.num_grades, lists.num_grades)
+
+    def check_counts(self, queries: int, items: int) -> None:
+        """Checks how many lists and items the file has.
+
+        Raises:
+            DataFormatError: if the manifest says otherwise.
+        """
+        self._compare("queries", self.shard.queries, queries)
+        self._compare("items", self.shard.items, items)
+
+    def _compare(self, field: str, expected: int | None, found: int | None) -> None:
+        if expected != found:
+            raise DataFormatError(
+                f"shard {self.shard.name}: expected {field} {expected}. Found: {found}",
+                self.path,
+            )
 
 
 class CheckedShards:
     """Files of which manifests may say what they hold.
 
     Making it checks what can be checked without understanding the files: that the
-    shards of each split are complete, and the size and SHA-256 digest of each.
+    shards of each split are complete, and the size and SHA-256 digest of each. Whoever
+    reads them checks the rest, by `add` and `finish`.
 
     Attributes:
         files: the files.
         manifests: the manifests found, by their path.
+        expected: what they say of the files, by file.
     """
 
-    def __init__(self, files: Sequence[str]):
+    def __init__(self, files: Sequence[str], schema: ElwcSchema = PREPARED):
         """Finds the manifests and checks the files.
 
         Args:
             files: the files; those without a manifest in their directory are not
                 checked.
+            schema: names of the features that will be read.
 
         Raises:
             DataFormatError: if a file is not what a manifest says; the message names
@@ -40,7 +98,11 @@ class CheckedShards:
         """
         self.files = list(files)
         self.manifests: dict[str, Manifest] = {}
-        self._shards: dict[str, tuple[str, Shard]] = {}
+        self.expected: dict[str, Expected] = {}
+        self._schema = schema
+        self._counts = {file: (0, 0) for file in files}
+        self._splits: dict[tuple[str, str], _SplitCounts] = {}
+        self._split_of: dict[str, _SplitCounts] = {}
         by_directory: dict[str, list[str]] = {}
         for file in files:
             by_directory.setdefault(os.path.dirname(file), []).append(file)
@@ -50,39 +112,48 @@ class CheckedShards:
                 path = os.path.join(directory, manifest.FILE_NAME)
                 self.manifests[path] = found
                 self._match(path, found, directory, present)
-        for file, (path, shard) in self._shards.items():
-            _check_bytes(file, path, shard)
+        for file, expected in self.expected.items():
+            _check_bytes(file, expected.path, expected.shard)
 
-    def check_counts(self, file: str, queries: int, items: int) -> None:
-        """Checks what was read of a file.
+    def add(self, file: str, lists: RankingLists) -> None:
+        """Checks the widths of some lists of a file, and counts them for `finish`.
 
         Args:
             file: one of the files.
-            queries: number of lists found.
-            items: number of items found.
+            lists: the next lists of it, as they were read.
 
         Raises:
             DataFormatError: if a manifest says otherwise.
         """
-        if file not in self._shards:
-            return
-        path, shard = self._shards[file]
-        for what, expected, found in (
-            ("queries", shard.queries, queries),
-            ("items", shard.items, items),
-        ):
-            if expected != found:
-                raise DataFormatError(
-                    f"shard {shard.name}: expected {expected} {what}. Found: {found}",
-                    path,
-                )
+        queries, items = self._counts[file]
+        self._counts[file] = queries + lists.num_lists, items + lists.num_items
+        if file in self.expected:
+            self.expected[file].check(lists)
+            self._split_of[file].add(lists)
+
+    def finish(self) -> None:
+        """Checks what all files together held, once all lists were added.
+
+        Raises:
+            DataFormatError: if a manifest says otherwise.
+        """
+        for file, expected in self.expected.items():
+            expected.check_counts(*self._counts[file])
+        if self._schema.label == PREPARED.label:
+            for (path, split), counts in self._splits.items():
+                counts.check(path, split)
 
     def check_width(self, num_features: int | None) -> None:
         """Checks that the features that the manifests tell of are so many.
 
+        Args:
+            num_features: how many the caller wants; None if any will do.
+
         Raises:
             DataFormatError: if they are not, or differ.
         """
+        if not tells_of_features(self._schema):
+            return
         for path, found in self.manifests.items():
             if num_features not in (None, found.num_features):
                 raise DataFormatError(
@@ -91,21 +162,6 @@ class CheckedShards:
                     path,
                 )
             num_features = found.num_features
-
-    def check_grades(self, num_grades: int | None) -> None:
-        """Checks that the manifests tell of so many grades.
-
-        Args:
-            num_grades: width of the label distributions found; None without them.
-
-        Raises:
-            DataFormatError: if a manifest tells of others.
-        """
-        for path, found in self.manifests.items():
-            if found.num_grades != num_grades:
-                raise DataFormatError(
-                    f"expected num_grades {found.num_grades}. Found: {num_grades}", path
-                )
 
     def _match(
         self, path: str, found: Manifest, directory: str, present: list[str]
@@ -124,7 +180,13 @@ class CheckedShards:
                     f"expected one of its {len(known)} shards. Found: {name}", path
                 )
             given.add(name)
-            self._shards[file] = path, known[name][1]
+            split, shard = known[name]
+            self.expected[file] = Expected(
+                path, shard, found.num_features, found.num_grades, self._schema
+            )
+            self._split_of[file] = self._splits.setdefault(
+                (path, split), _SplitCounts(found.splits[split])
+            )
         for split in {known[name][0] for name in given}:
             for shard in found.splits[split].shards:
                 if shard.name not in given:
@@ -135,6 +197,46 @@ class CheckedShards:
                         + ("This one is not named" if exists else "It is missing"),
                         path,
                     )
+
+
+class _SplitCounts:
+    """What the shards of a split hold together, beside what a manifest says."""
+
+    def __init__(self, expected: Split):
+        self._expected = expected
+        self._labels: collections.Counter[float] = collections.Counter()
+        self._max_label = 0.0
+        self._max_list_size = 0
+
+    def add(self, lists: RankingLists) -> None:
+        if len(self._labels) <= len(self._expected.labels):  # Else it is wrong anyway.
+            self._labels.update(lists.label_counts)
+        self._max_label = max(self._max_label, lists.max_label)
+        self._max_list_size = max(self._max_list_size, int(lists.lengths.max()))
+
+    def check(self, path: str, split: str) -> None:
+        expected = self._expected
+        labels = {
+            float(np.float32(label)): count for label, count in expected.labels.items()
+        }
+        found_labels = dict(self._labels) if labels else {}
+        for field, told, found in (
+            ("labels", labels, found_labels),
+            ("max_label", float(expected.max_label), self._max_label),
+            ("max_list_size", expected.max_list_size, self._max_list_size),
+        ):
+            if told != found:
+                raise DataFormatError(
+                    f"split {split!r}: expected {field} {told}. Found: {found}", path
+                )
+
+
+def tells_of_features(schema: ElwcSchema) -> bool:
+    """Tells whether the features read are those that a manifest has the number of."""
+    return (schema.features, schema.context_features) == (
+        PREPARED.features,
+        PREPARED.context_features,
+    )
 
 
 def split_files(directory: str, found: Manifest, split: str) -> list[str]:

@@ -66,7 +66,7 @@ class StreamedLists:
         num_features: int | None = None,
         schema: ElwcSchema = ElwcSchema(),  # noqa: B008 (frozen)
         transform: PieceTransform | None = None,
-        check_file: Callable[[str, int, int], None] | None = None,
+        check: Callable[[str, RankingLists], None] | None = None,
     ):
         """Reads all files once.
 
@@ -75,7 +75,7 @@ class StreamedLists:
             num_features: width that the features must have; None if any will do.
             schema: names of the features in the files.
             transform: changes lists as they are read, in each pass alike.
-            check_file: called with each file, its number of lists and of items.
+            check: called with each file and its lists, as they are read at first.
 
         Raises:
             DataFormatError: if a file does not have the format.
@@ -93,10 +93,9 @@ class StreamedLists:
         reader = ElwcReader(self._files, num_features, schema)
         for number, path in enumerate(self._files):
             self._pieces.append([])
-            queries = items = 0
             for k, piece in enumerate(reader.pieces(path, _LISTS_PER_PIECE)):
-                queries += piece.num_lists
-                items += piece.num_items
+                if check is not None:
+                    check(path, piece)
                 kept = self._transformed(piece, number, k)
                 self._pieces[-1].append(kept.lengths.astype(np.int32))
                 self.num_empty += kept.num_empty
@@ -108,8 +107,6 @@ class StreamedLists:
                 for label, count in found.items():
                     if label in counts or len(counts) < _MAX_LABELS:
                         counts[label] += count
-            if check_file is not None:
-                check_file(path, queries, items)
         reader.finish()
         self.label_counts = {lowest: 1, highest: 1, **counts}
 
@@ -150,7 +147,7 @@ class StreamedLists:
         path, expected = self._files[file], self._pieces[file]
         reader = ElwcReader(self._files, self.num_features, self._schema)
         count = 0
-        for piece in reader.pieces(path, _LISTS_PER_PIECE, check_gzip=False):
+        for piece in reader.pieces(path, _LISTS_PER_PIECE, check=False):
             piece = self._transformed(piece, file, count)
             if count == len(expected) or (
                 piece.lengths.tolist() != expected[count].tolist()

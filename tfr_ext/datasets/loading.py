@@ -12,6 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from tfr_ext import checks, data
+from tfr_ext.data import text_files
 from tfr_ext.datasets import catalogue, quiet
 
 # Our names of the splits, and what data sets call them.
@@ -205,11 +206,14 @@ def _piece(
         features: the features of all their items.
 
     Raises:
-        ValueError: if a label is negative or not finite, or a feature is not finite in
-            float32.
+        ValueError: if a label is negative or not finite, a feature is not finite in
+            float32, or the name of a query has blanks.
     """
     splits = batch["float_features"].row_splits.numpy()
-    query_ids = [query.decode() for query in batch["query_id"].numpy()]
+    query_ids = [
+        text_files.check_name(query.decode(), "query_id")
+        for query in batch["query_id"].numpy()
+    ]
     labels = _values(batch["label"])
     with np.errstate(over="ignore"):
         narrow = features.astype(np.float32, copy=False)

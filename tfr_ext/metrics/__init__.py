@@ -2,6 +2,8 @@
 
 from tfr_ext.metrics.evaluation import (
     DEFAULT_METRICS,
+    TIES_BY_NAME,
+    TIES_BY_POSITION,
     Convention,
     fill_empty,
     higher_is_better,
@@ -35,6 +37,8 @@ __all__ = [
     "ExpectedGradeMetric",
     "RankingMetric",
     "SinkhornErrorMetric",
+    "TIES_BY_NAME",
+    "TIES_BY_POSITION",
     "TrecRun",
     "adjusted",
     "document_names",

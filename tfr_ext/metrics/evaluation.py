@@ -30,6 +30,10 @@ DEFAULT_METRICS = (
 )
 
 
+TIES_BY_POSITION = "by position"
+TIES_BY_NAME = "by document name"
+
+
 @dataclasses.dataclass(frozen=True)
 class Convention:
     """What the metrics of a run mean.
@@ -41,12 +45,16 @@ class Convention:
             all.
         relevance_threshold: least label that is relevant to the binary metrics.
         max_label: the highest grade of the collection, of ERR and normalised ERR.
+        ties: which of two items of one score ranks first: 'by position' the first, 'by
+            document name' the one of the greater name. For the record: the scores given
+            are to have the order already, as those of `TrecRun.ranked` have.
     """
 
     gain: str = "exponential"
     empty_list: str = "zero"
     relevance_threshold: float = 1.0
     max_label: float | None = None
+    ties: str = TIES_BY_POSITION
 
     def metric_arguments(self, name: str) -> dict[str, Any]:
         """Returns the arguments of a metric named such as 'ndcg_10'.
@@ -78,7 +86,7 @@ class Convention:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the convention as `metrics.json` records it."""
-        return {**dataclasses.asdict(self), "ties": "by position"}
+        return dataclasses.asdict(self)
 
     def describe(self) -> str:
         """Returns the convention in words.
@@ -91,7 +99,7 @@ class Convention:
         return (
             f"Lists without a relevant item count as: {self.empty_list}; NDCG gain: "
             f"{self.gain}; relevant from label {self.relevance_threshold:g}; highest "
-            f"label {highest}; ties by position."
+            f"label {highest}; ties {self.ties}."
         )
 
     def objective(self, name: str) -> exact.Metric:

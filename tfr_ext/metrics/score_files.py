@@ -6,6 +6,8 @@ import zipfile
 
 import numpy as np
 
+from tfr_ext.data import text_files
+
 _MOST = float(np.finfo(np.float32).max)
 
 
@@ -45,25 +47,27 @@ def read_scores(path: str, num_items: int) -> np.ndarray:
 
 
 def _text(path: str) -> np.ndarray:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = file.read().rstrip().split("\n")
-    if lines == [""]:
-        lines = []
-    try:
-        return np.array([float(line) for line in lines])
-    except ValueError:
-        for number, line in enumerate(lines, 1):
-            try:
-                float(line)
-            except ValueError:
-                raise ValueError(
-                    f"{path}:{number}: expected one number. "
-                    f"Found: {line.strip()[:60]!r}"
-                ) from None
-        raise
+    scores, blank = [], 0
+    for number, line in text_files.read_lines(path):
+        text = line.strip(" \t")
+        if not text:
+            blank = blank or number
+            continue
+        try:
+            if blank:  # Blank lines may only stand at the end.
+                number, line = blank, ""
+                raise ValueError
+            scores.append(text_files.parse_number(text, finite=False))
+        except ValueError:
+            raise ValueError(
+                f"{path}:{number}: expected one number. Found: {line.strip()[:60]!r}"
+            ) from None
+    return np.array(scores, np.float64)
 
 
 def _array(path: str) -> np.ndarray:
+    if text_files.is_pipe(path):
+        raise ValueError(f"{path} is a pipe, expected a file for an array.")
     try:
         scores = np.load(path, allow_pickle=False)
     except (EOFError, ValueError, zipfile.BadZipFile) as error:

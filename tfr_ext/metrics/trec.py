@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tfr_ext.data import text_files
 from tfr_ext.data.lists import RankingLists
 
 
@@ -30,7 +31,7 @@ def document_names(lists: RankingLists) -> list[str]:
             continue
         taken: set[str] = set()
         for own in lists.doc_ids[start:end]:
-            name = plain = "".join(own.split())
+            name = plain = text_files.without_blanks(own)
             count = 1
             while name in taken:
                 count += 1
@@ -49,7 +50,12 @@ def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> N
         scores: one score per item, `[num_items]`, finite as a 32-bit float, or minus
             infinity for an item that is not retrieved and is left out.
         tag: name of the run, without blanks.
+
+    Raises:
+        ValueError: if the name of a query or of the run is empty or has blanks.
     """
+    _check_queries(lists)
+    text_files.check_name(tag, "the name of the run")
     names = document_names(lists)
     lowest = np.float32(-np.inf)
     with open(path, "w", encoding="utf-8") as file:
@@ -76,7 +82,11 @@ def write_qrels(path: str, lists: RankingLists) -> bool:
     Returns:
         False if the labels are not integers, as the format wants: then there is no
         such file afterwards.
+
+    Raises:
+        ValueError: if the name of a query is empty or has blanks.
     """
+    _check_queries(lists)
     if (lists.labels != np.floor(lists.labels)).any():
         if os.path.exists(path):
             os.remove(path)
@@ -87,6 +97,12 @@ def write_qrels(path: str, lists: RankingLists) -> bool:
             for i in range(lists.row_splits[q], lists.row_splits[q + 1]):
                 file.write(f"{query} 0 {names[i]} {int(lists.labels[i])}\n")
     return True
+
+
+def _check_queries(lists: RankingLists) -> None:
+    """Raises a ValueError for a name that the files cannot hold."""
+    for query in lists.query_ids:
+        text_files.check_name(query, "the name of a query")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,14 +170,14 @@ def read_run(path: str, lists: RankingLists) -> TrecRun:
     """Reads a TREC run of some lists.
 
     Args:
-        path: the file, with lines `query Q0 document rank score tag`; scores are read
-            as 32-bit floats.
+        path: the file, with lines `query Q0 document rank score tag`, compressed with
+            gzip or not; scores are read as 32-bit floats.
         lists: the judged lists.
 
     Raises:
-        ValueError: if a line has another form, a score that is not a finite number, or
-            a document that its query has already; the message names file and line. If
-            no query of the run is judged.
+        ValueError: if a line has another form, a score that is not a finite decimal
+            number, or a document that its query has already; the message names file
+            and line. If no query of the run is judged.
         OSError: if the file cannot be read.
     """
     run = _parse_run(path)
@@ -173,27 +189,27 @@ def read_run(path: str, lists: RankingLists) -> TrecRun:
 def _parse_run(path: str) -> TrecRun:
     run: dict[str, dict[str, float]] = {}
     first_tag = ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            cells = line.split()
-            if not cells:
-                continue
-            try:
-                query, _, document, _, text, tag = cells
-                score = float(np.float32(float(text)))
-                if not np.isfinite(score):
-                    raise ValueError
-            except ValueError:
-                raise ValueError(
-                    f"{path}:{number}: expected `query Q0 document rank score tag` "
-                    f"with a finite score. Found: {line.strip()[:60]!r}"
-                ) from None
-            documents = run.setdefault(query, {})
-            if document in documents:
-                raise ValueError(
-                    f"{path}:{number}: document {document!r} comes twice for query "
-                    f"{query!r}."
-                )
-            documents[document] = score
-            first_tag = first_tag or tag
+    for number, line in text_files.read_lines(path):
+        cells = text_files.words(line)
+        if not cells:
+            continue
+        try:
+            query, _, document, _, text, tag = cells
+            with np.errstate(over="ignore"):
+                score = float(np.float32(text_files.parse_number(text)))
+            if not np.isfinite(score):
+                raise ValueError
+        except ValueError:
+            raise ValueError(
+                f"{path}:{number}: expected `query Q0 document rank score tag` "
+                f"with a finite score. Found: {line.strip()[:60]!r}"
+            ) from None
+        documents = run.setdefault(query, {})
+        if document in documents:
+            raise ValueError(
+                f"{path}:{number}: document {document!r} comes twice for query "
+                f"{query!r}."
+            )
+        documents[document] = score
+        first_tag = first_tag or tag
     return TrecRun(run, first_tag)

@@ -12,6 +12,7 @@ from absl import logging
 from etils import epath
 
 from tfr_ext import data
+from tfr_ext.data import text_files
 from tfr_ext.datasets import examples
 
 _SCORES = "covid_mlia/docs_scores_by_qid.jsonl"
@@ -165,7 +166,7 @@ def _read_table(path: epath.Path, width: int) -> _Table:
         DataFormatError: if it is not; the message names the topic and the document.
     """
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(text_files.read_text(str(path)))
     except ValueError as error:  # Of the text or of the JSON.
         raise data.DataFormatError(
             f"expected one JSON object. Found: {error}", str(path)

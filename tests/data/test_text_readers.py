@@ -1,0 +1,309 @@
+"""What is the same for all readers of text: marks, numbers, names, lines and pipes."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import types
+
+import numpy as np
+import pytest
+
+from pipelines import outputs, runs
+from tests.conftest import make_lists
+from tfr_ext import data, metrics
+from tfr_ext.data import letor_ranges, manifest, text_files
+
+NBSP_NAME = "a\u00a0b"
+
+
+def plain(lists):
+    return (
+        list(lists.query_ids),
+        lists.labels.tolist(),
+        lists.features.tolist(),
+        lists.doc_ids,
+    )
+
+
+def read_range(path):
+    (part,) = letor_ranges.split_file(path, 1 << 20)
+    (lists,) = letor_ranges.read_range(part, 1)
+    return plain(lists)
+
+
+def read_run(path):
+    lists = make_lists([2])
+    names = [NBSP_NAME] if NBSP_NAME in text_of(path) else ["q"]
+    run = metrics.read_run(
+        path, data.RankingLists(lists.features, lists.labels, lists.row_splits, names)
+    )
+    return {query: dict(documents) for query, documents in run.documents.items()}
+
+
+def read_per_query(path):
+    member = runs.read("A", [path]).members[0]
+    return member.queries, member.values["map"].tolist()
+
+
+def read_history(path):
+    (column,) = runs._read_table(path, "epoch", any_number=True)[1].values()
+    return column.tolist()
+
+
+def text_of(path):
+    """The text of a file, nothing of a pipe."""
+    if text_files.is_pipe(path):
+        return ""
+    with open(path, "rb") as file:
+        content = file.read()
+    if content[:2] == b"\x1f\x8b":
+        content = gzip.decompress(content)
+    return content.decode(errors="replace")
+
+
+# What reads files of lines: its reader, and a file with NUMBER and NAME in it.
+LINES = {
+    "letor label": (lambda path: plain(data.read_letor(path)), "NUMBER qid:NAME 1:2\n"),
+    "letor value": (
+        lambda path: plain(data.read_letor(path)),
+        "1 qid:NAME 1:NUMBER #docid = NAME\n",
+    ),
+    "letor index": (lambda path: plain(data.read_letor(path)), "1 qid:NAME NUMBER:2\n"),
+    "letor range": (read_range, "1 qid:NAME 1:NUMBER\n"),
+    "run": (read_run, "NAME Q0 NAME 1 NUMBER tag\nNAME Q0 d 2 -3 tag\n"),
+    "scores": (lambda path: metrics.read_scores(path, 2).tolist(), "NUMBER\n1\n"),
+    "per query": (read_per_query, "query\tmap\nNAME\tNUMBER\n"),
+    "history": (read_history, "epoch\tloss\n1\tNUMBER\n"),
+}
+WITH_NAMES = [name for name, (_, text) in LINES.items() if "NAME" in text]
+
+
+def written(path, reader, number="3", name="q", encode="utf-8", pack=bytes):
+    """A file for a reader, and what it reads there."""
+    read, text = LINES[reader]
+    text = text.replace("NUMBER", number).replace("NAME", name)
+    path.write_bytes(pack(text.encode(encode)))
+    return read(str(path))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "file"
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("reader", LINES)
+def test_a_byte_order_mark_changes_nothing(reader, pack, path):
+    expected = written(path, reader)
+    assert written(path, reader, encode="utf-8-sig", pack=pack) == expected
+
+
+NOT_NUMBERS = [*"4_5 \u0663 \uff13 0x10 1e . --1 1,5 3\u00a0".split(" "), ""]
+
+
+@pytest.mark.parametrize(
+    ("reader", "number"),
+    [
+        (reader, number)
+        for reader in LINES
+        for number in NOT_NUMBERS
+        # An empty cell of a table is a query that does not count.
+        if number or reader not in ("per query", "history")
+    ],
+)
+def test_only_decimal_digits_are_numbers(reader, number, path):
+    with pytest.raises(ValueError, match=str(path)):
+        written(path, reader, number)
+
+
+@pytest.mark.parametrize("reader", WITH_NAMES)
+def test_names_keep_their_no_break_space(reader, path):
+    assert NBSP_NAME.replace("\u00a0", "\\xa0") in repr(
+        written(path, reader, name=NBSP_NAME)
+    )
+
+
+@pytest.mark.parametrize("reader", WITH_NAMES)
+def test_text_that_is_not_utf8_is_told_with_its_line(reader, path):
+    with pytest.raises(ValueError, match=rf"{path}:\d"):
+        written(path, reader, name="\xe9", encode="latin-1")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("reader", LINES)
+def test_a_line_that_is_too_long_is_told_with_its_line(reader, pack, path, monkeypatch):
+    monkeypatch.setattr(text_files, "_CHUNK_BYTES", 64)
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 1000)
+    line = LINES[reader][1].split("NUMBER")[0].count("\n") + 1
+    with pytest.raises(
+        ValueError, match=f"{path}:{line}: the line has more than 1,000"
+    ):
+        written(path, reader, number="0" * 1001, pack=pack)
+    written(path, reader, number="0" * 900 + "3", pack=pack)
+
+
+@pytest.mark.parametrize("reader", sorted(LINES.keys() - {"letor range", "per query"}))
+def test_a_pipe_says_that_it_waits_and_is_read(reader, path, tmp_path, capfd):
+    expected = written(path, reader)
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.append(LINES[reader][0](pipe)), daemon=True
+    )
+    thread.start()
+    told = ""
+    while "waiting" not in told and thread.is_alive():
+        told += capfd.readouterr().err
+    assert told.startswith(f"{pipe} is a pipe")
+    with open(pipe, "wb") as file:
+        file.write(path.read_bytes())
+    thread.join()
+    assert found == [expected]
+
+
+def test_what_is_read_more_than_once_is_no_pipe(tmp_path):
+    for name, read in {
+        "text": lambda path: letor_ranges.split_file(path, 9),
+        "elwc": data.read_elwc,
+        "scores.npy": lambda path: metrics.read_scores(path, 1),
+        "per_query.tsv": lambda path: runs.read("A", [path]),
+    }.items():
+        pipe = str(tmp_path / name)
+        os.mkfifo(pipe)
+        with pytest.raises(ValueError, match=f"{pipe}.*expected a"):
+            read(pipe)
+
+
+@pytest.mark.parametrize("encode", ["utf-8", "utf-8-sig"])
+def test_json_files_may_begin_with_a_mark(encode, tmp_path):
+    from tfr_ext.datasets.covid_mlia import covid_mlia_dataset_builder as covid
+
+    found = manifest.Manifest(1, None, {}, {})
+    (tmp_path / manifest.FILE_NAME).write_text(found.as_json(), encoding=encode)
+    assert manifest.load(str(tmp_path)) == found
+    (tmp_path / "table").write_text('{"1": {"d": [0.5]}}', encoding=encode)
+    assert covid._read_table(tmp_path / "table", 1) == {"1": {"d": [0.5]}}
+    (tmp_path / "metrics.json").write_text(json.dumps({"seed": 3}), encoding=encode)
+    (tmp_path / "per_query.tsv").write_text("query\tmap\nq\t1\n", encoding=encode)
+    assert runs.read("A", [str(tmp_path)]).members[0].seed == 3
+
+
+# What writes names of queries, and what reads them.
+
+
+def write_elwc(path, lists):
+    from tfr_ext.data import elwc_writer
+
+    with elwc_writer.ShardWriter(*os.path.split(path)) as writer:
+        writer.write(lists)
+    return data.read_elwc(path).query_ids
+
+
+def write_per_query(path, lists):
+    outputs.write_per_query(os.path.dirname(path), lists, {"map": np.ones(1)})
+    file = os.path.join(os.path.dirname(path), "per_query.tsv")
+    return runs.read("A", [file]).members[0].queries
+
+
+def write_run(path, lists):
+    metrics.write_run(path, lists, np.ones(2), "tag")
+    run = metrics.read_run(path, lists)
+    assert not np.isinf(run.ranked(lists)[1]).any()  # The documents are found again.
+    return run.documents
+
+
+def write_qrels(path, lists):
+    metrics.write_qrels(path, lists)
+    with open(path, encoding="utf-8") as file:
+        return {" ".join(line.split(" ")[:-3]) for line in file}
+
+
+WRITERS = [write_elwc, write_per_query, write_run, write_qrels]
+
+
+@pytest.mark.parametrize("name", [NBSP_NAME, "\u2028", "\x85", "\u3000x", "Ä#:\\"])
+@pytest.mark.parametrize("write", WRITERS)
+def test_names_are_read_as_they_were_written(write, name, path):
+    lists = make_lists([2], doc_ids=[name + "1", name + "2"])
+    lists = data.RankingLists(
+        lists.features, lists.labels, lists.row_splits, [name], lists.doc_ids
+    )
+    assert list(write(str(path), lists)) == [name]
+
+
+@pytest.mark.parametrize("name", ["a b", "a\tb", "a\nb", "", "a\x1f"])
+@pytest.mark.parametrize("write", WRITERS)
+def test_names_that_files_cannot_hold_are_refused(write, name, path):
+    lists = make_lists([2])
+    lists = data.RankingLists(
+        lists.features, lists.labels, lists.row_splits, [name], lists.doc_ids
+    )
+    with pytest.raises(ValueError) as error:
+        write(str(path), lists)
+    assert f"is {name!r}, expected text without blanks" in str(error.value)
+
+
+def test_a_line_of_70_mebibytes_takes_less_than_a_gibibyte(tmp_path):
+    script = textwrap.dedent(
+        """
+        import gzip, resource, sys
+        from tfr_ext import data, metrics
+        from tests.conftest import make_lists
+        directory = sys.argv[1]
+        block = b" 1:0" * (1 << 18)
+        for name, opener in (("a", open), ("b", lambda *x: gzip.open(*x, 1))):
+            with opener(directory + name, "wb") as file:
+                file.write(b"1 qid:1 1:1\\n1 qid:1")
+                for _ in range(70):
+                    file.write(block)
+                file.write(b"\\n")
+            for read in (data.read_letor, lambda x: metrics.read_run(x, None)):
+                try:
+                    read(directory + name)
+                except ValueError as error:
+                    print(error)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20))
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, f"{tmp_path}/"], capture_output=True, text=True
+    )
+    *told, peak = done.stdout.splitlines()
+    assert float(peak) < 1, done.stderr
+    for line, name in zip(told, "aabb"):
+        place = 2 if line is told[0] or line is told[2] else 1
+        assert line.startswith(f"{tmp_path}/{name}:{place}: "), told
+
+
+def test_the_sizes_of_lightgbm_groups_become_queries(path):
+    path.write_text("1 1:2 2:3\n0 1:1\n1\t1:4\n")
+    (path.parent / "file.query").write_text("2\n1\n")
+    with pytest.raises(data.DataFormatError, match="query is missing") as error:
+        data.read_letor(str(path))
+    command = str(error.value).splitlines()[-1].replace("NEW_FILE", "new")
+    subprocess.run(command, shell=True, check=True, cwd=path.parent)
+    lists = data.read_letor(str(path.parent / "new"))
+    assert lists.query_ids == ["1", "2"] and lists.lengths.tolist() == [2, 1]
+    assert lists.features.tolist() == [[2, 3], [1, 0], [4, 0]]
+
+
+@pytest.mark.parametrize("text", ["4_5", "\u0663", "1e1", "0x1", "", "\uff13"])
+def test_lists_of_flags_are_as_strict(text):
+    from pipelines import flags, heads, labels
+
+    with pytest.raises(ValueError, match="--hidden_sizes must be integers"):
+        flags.parse_integers(["1", text], "hidden_sizes")
+    if text == "1e1":  # a number, but no integer
+        return
+    given = types.SimpleNamespace(
+        head="score", grade_values=["0", text], label_weights=["0", text]
+    )
+    with pytest.raises(ValueError, match="--grade_values must be numbers"):
+        heads.from_flags(given, {})
+    with pytest.raises(ValueError, match="--label_weights must be numbers"):
+        labels.from_flags(given)

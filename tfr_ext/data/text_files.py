@@ -1,0 +1,255 @@
+"""Text files, read in one way: their bytes, their lines and their numbers.
+
+All readers of text come here, so that a byte order mark, gzip, a pipe, a line without
+end, and what counts as a number mean the same to each of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from tfr_ext.data.letor_diagnosis import NUMBER, DataFormatError
+
+MAX_LINE_BYTES = 64 << 20
+"""A longer line is an error: it is seldom text, and has to be held in memory."""
+
+# A chunk's arrays should fit the processor's cache, so more is slower.
+_CHUNK_BYTES = 1 << 19
+_MARK = b"\xef\xbb\xbf"  # The byte order mark, with which some editors begin a file.
+_GZIP = b"\x1f\x8b"
+_NUMBER = re.compile(NUMBER.decode())
+_NOT_FINITE = ("nan", "inf", "-inf")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_WORD = re.compile(r"[^ \t\r\v\f]+")
+_NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f]")
+
+
+def is_pipe(path: str) -> bool:
+    """Tells whether a path is a named pipe, which can be read only once."""
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):  # It may be on another file system, or nowhere.
+        return False
+
+
+def open_binary(path: str) -> Any:
+    """Opens a file to read its bytes.
+
+    Args:
+        path: a file, on any file system that `tf.io.gfile` knows, or a named pipe:
+            then a line on standard error says that this waits until it is written to.
+
+    Raises:
+        OSError: if a local file cannot be opened.
+    """
+    if "://" in path:
+        return tf.io.gfile.GFile(path, "rb")
+    if is_pipe(path):
+        print(
+            f"{path} is a pipe: waiting until something is written to it.",
+            file=sys.stderr,
+            flush=True,
+        )
+    return open(path, "rb")
+
+
+def is_gzip(path: str) -> bool:
+    """Tells whether a file begins as those that gzip writes do."""
+    with open_binary(path) as file:
+        return _begins_as_gzip(file)
+
+
+def read_pieces(
+    path: str, start: int = 0, end: int | None = None, first_line: int = 1
+) -> Iterator[tuple[int, bytes]]:
+    """Yields the text of a file in pieces that end with a line feed.
+
+    Args:
+        path: the file; what gzip packed is unpacked.
+        start: the byte to begin at, 0 in a file that gzip packed.
+        end: the byte to end before; None for the end of the file.
+        first_line: number of the line at `start`.
+
+    Yields:
+        The number of the first line of a piece, and the piece, which has no byte order
+        mark.
+
+    Raises:
+        DataFormatError: if the file is a damaged gzip file, or a line has more than
+            `MAX_LINE_BYTES`.
+    """
+    line = first_line
+    with open_binary(path) as raw:
+        packed = _begins_as_gzip(raw)
+        if start:
+            raw.seek(start)
+        file = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
+        begun: list[bytes] = []  # A line of which the end is still to be read.
+        held = 0  # Its bytes.
+        marked = not start
+        left = _CHUNK_BYTES if end is None else end - start
+        while left > 0:
+            try:
+                text = file.read(min(_CHUNK_BYTES, left))
+            except (EOFError, OSError, zlib.error) as error:
+                raise DataFormatError(
+                    f"expected a whole gzip file. Found: {error}", path
+                ) from error
+            if not text:
+                break
+            if end is not None:
+                left -= len(text)
+            first = text.find(b"\n")
+            if held + (len(text) if first < 0 else first) > MAX_LINE_BYTES:
+                raise DataFormatError(
+                    f"the line has more than {MAX_LINE_BYTES:,} bytes, expected a "
+                    "line feed before",
+                    path,
+                    line,
+                )
+            if first < 0:
+                begun.append(text)
+                held += len(text)
+                continue
+            stop = text.rfind(b"\n") + 1
+            piece = b"".join([*begun, text[:stop]])
+            begun = [text[stop:]]
+            held = len(text) - stop
+            yield line, piece.removeprefix(_MARK) if marked else piece
+            marked = False
+            line += piece.count(b"\n")
+    rest = b"".join(begun)
+    if marked:
+        rest = rest.removeprefix(_MARK)
+    if rest:
+        yield line, rest + b"\n"
+
+
+def read_lines(path: str) -> Iterator[tuple[int, str]]:
+    r"""Yields the lines of a text file, numbered from 1.
+
+    Args:
+        path: the file; what gzip packed is unpacked.
+
+    Yields:
+        The number of a line, and its text without the end of the line.
+
+    Raises:
+        DataFormatError: as `read_pieces`, or if the text is not UTF-8.
+
+    Examples:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.trec")
+        >>> with open(path, "w", encoding="utf-8-sig") as file:
+        ...     _ = file.write("a\r\nb\n")
+        >>> list(read_lines(path))
+        [(1, 'a'), (2, 'b')]
+    """
+    for first, piece in read_pieces(path):
+        try:
+            text = piece.decode()
+        except UnicodeDecodeError as error:
+            line = first + piece.count(b"\n", 0, error.start)
+            found = piece[error.start : error.end]
+            raise DataFormatError(
+                f"expected text in UTF-8. Found: the bytes {found!r}", path, line
+            ) from None
+        for number, line_text in enumerate(text.split("\n")[:-1], first):
+            yield number, line_text.removesuffix("\r")
+
+
+def read_text(path: str) -> str:
+    """Returns the text of a small file, without a byte order mark.
+
+    Raises:
+        DataFormatError: if it is not UTF-8.
+    """
+    with open_binary(path) as file:
+        content = file.read()
+    try:
+        return content.removeprefix(_MARK).decode()
+    except UnicodeDecodeError as error:
+        raise DataFormatError(f"expected text in UTF-8. Found: {error}", path) from None
+
+
+def words(line: str) -> list[str]:
+    r"""Returns the words of a line, between blanks of ASCII.
+
+    Unlike `str.split`, which takes a no-break space for a blank: the names of queries
+    and documents may have one.
+
+    Examples:
+        >>> words("q\u00a01 Q0\td")
+        ['q\xa01', 'Q0', 'd']
+    """
+    return _WORD.findall(line)
+
+
+def check_name(name: str, what: str) -> str:
+    """Returns the name of a query or document if files of words can hold it.
+
+    Args:
+        name: the name.
+        what: what it names, for the message.
+
+    Raises:
+        ValueError: if it is empty, or has a blank or control character of ASCII.
+    """
+    if not name or _NOT_IN_A_NAME.search(name):
+        shown = name if len(name) <= 40 else name[:40] + "..."
+        raise ValueError(
+            f"{what} is {shown!r}, expected text without blanks, as TREC files need"
+        )
+    return name
+
+
+def without_blanks(name: str) -> str:
+    """Returns a name without blanks and control characters of ASCII."""
+    return _NOT_IN_A_NAME.sub("", name)
+
+
+def parse_number(text: str, finite: bool = True) -> float:
+    """Reads a decimal number, more strictly than `float`.
+
+    Args:
+        text: the number.
+        finite: whether `nan`, `inf` and `-inf` are none.
+
+    Raises:
+        ValueError: if it is none: `4_5` and digits of other scripts are not.
+
+    Examples:
+        >>> parse_number("-1.5e3")
+        -1500.0
+    """
+    if not _NUMBER.fullmatch(text) and (finite or text not in _NOT_FINITE):
+        raise ValueError(f"expected a number. Found: {text[:60]!r}")
+    return float(text)
+
+
+def parse_integer(text: str) -> int:
+    """Reads a decimal integer, more strictly than `int`.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"expected an integer. Found: {text[:60]!r}")
+    return int(text)
+
+
+def _begins_as_gzip(file: Any) -> bool:
+    if hasattr(file, "peek"):  # Of a pipe nothing can be read twice.
+        return file.peek(2)[:2] == _GZIP
+    head = file.read(2)
+    file.seek(0)
+    return head == _GZIP
