@@ -163,6 +163,24 @@ class Trained:
     best_epoch: int
 
 
+class _EpochLogs(tf.keras.callbacks.TensorBoard):
+    """TensorBoard's logs of epochs.
+
+    Keras' own callback also prepares those of each batch, which it then does not write:
+    with small batches that takes as long as training.
+    """
+
+    def on_train_batch_begin(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Does nothing."""
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Does nothing."""
+
+
 class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
     """Trains with any loss by key, and keeps the best epoch by a ranking metric.
 
@@ -273,7 +291,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         callbacks = [diagnosis.StopAtBadLoss(self._batch), self._training]
         if self.is_writer:
             logs = os.path.join(self._hparams.model_dir, "tensorboard")
-            callbacks.append(tf.keras.callbacks.TensorBoard(logs, write_graph=False))
+            callbacks.append(_EpochLogs(logs, write_graph=False))
         return callbacks
 
     def _batch(self, epoch: int, batch: int) -> tuple:

@@ -18,9 +18,8 @@ COLLECTIONS = (
     "yahoo_ltrc",
 )
 _INSTALL = (
-    "`pip install tensorflow-datasets==4.9.10 importlib_resources`, and with TensorFlow "
-    "2.15 also "
-    "`pip install tensorflow-metadata==1.17.3`"
+    "`pip install tensorflow-datasets==4.9.10 importlib_resources`, and with "
+    "TensorFlow 2.15 also `pip install tensorflow-metadata==1.17.3`"
 )
 
 
