@@ -20,10 +20,14 @@ from tfr_ext.data import (
     StreamedBatches,
     StreamedLists,
 )
+from tfr_ext.datasets import quiet
 from tfr_ext.metrics import Convention, higher_is_better
 
 # Batches to validate on are kept from epoch to epoch up to this size.
 _CACHED_BYTES = 1 << 27
+# What Keras warns of where a callback reads the loss: it waits for a batch, and Keras
+# takes that for the callback's own time.
+_SLOW_CALLBACK = "is slow compared to the batch time"
 
 
 @dataclasses.dataclass
@@ -309,7 +313,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
             FloatingPointError: if the loss becomes NaN or infinite.
         """
         hparams = self._hparams
-        with tfr.keras.strategy_utils.strategy_scope(self._strategy):
+        strategy_scope = tfr.keras.strategy_utils.strategy_scope(self._strategy)
+        with strategy_scope, quiet.without(_SLOW_CALLBACK):
             model = self._model_builder.build()
             loss = self.build_loss()
             # First of the callbacks: the others take their values from the logs.

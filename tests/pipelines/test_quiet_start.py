@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
+from pipelines import training_flags
 from tests.pipelines.test_train import ROOT
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
@@ -83,6 +85,19 @@ def test_what_outlives_the_start_is_not_waited_for():
     code = "import subprocess; sleeper = subprocess.Popen(['sleep', '60'])"
     done = start(f"{code}\nsleeper.kill()")
     assert done.stderr == INFORMATION
+
+
+@pytest.mark.parametrize(
+    ("verbose", "terminal", "number"),
+    [("bar", True, 1), ("bar", False, 2), ("line", True, 2), ("silent", False, 0)],
+)
+def test_a_bar_is_for_a_terminal(monkeypatch, verbose, terminal, number):
+    monkeypatch.setattr(training_flags, "FLAGS", types.SimpleNamespace(verbose=verbose))
+    with monkeypatch.context() as patch:
+        stdout = types.SimpleNamespace(isatty=lambda: terminal)
+        patch.setattr(sys, "stdout", stdout)
+        found = training_flags.keras_verbosity()
+    assert found == number
 
 
 def test_without_a_standard_error():
