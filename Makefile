@@ -33,7 +33,8 @@ help:
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make figures draw the figures of docs/losses'
-	@echo 'make wheel   build the wheel, install it in an empty environment, use it'
+	@echo 'make wheel   build the wheel, install it in an empty environment, and run the'
+	@echo '             commands of README.md there'
 	@echo 'make bench   speed against named peers'
 	@echo 'make fuzz    the readers on 20,000 damaged files of each format'
 	@echo 'make reproduce DATA=DIR    the tables of the papers, as docs/reproduction'
@@ -92,11 +93,8 @@ wheel: $(VENV)/.installed
 	$(RUN) -m build --wheel --outdir dist
 	$(call make_venv,$(VENV)-wheel)
 	$(call install_wheel_$(STACK),$(VENV)-wheel)
-	cd dist && ../$(VENV)-wheel/bin/python -m pipelines.train --helpshort \
-	| grep -e --loss_param
-	cd dist && ../$(VENV)-wheel/bin/python -m pipelines.train --model_dir=demo \
-	--synthetic_num_queries=20 --num_epochs=1 --hidden_sizes=4 --verbose=silent
-	rm -rf $(VENV)-wheel dist/demo
+	$(VENV)-wheel/bin/python tests/readme.py
+	rm -rf $(VENV)-wheel
 
 clean:
 	rm -rf $(VENV) $(VENV)-wheel build dist site models

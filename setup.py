@@ -25,6 +25,8 @@ setuptools.setup(
     python_requires=">=3.9,<3.14",
     install_requires=[
         "absl-py",
+        # TensorFlow Datasets 4.9.10 imports it, and does not require it.
+        "importlib_resources",
         "matplotlib",
         f"numpy<2{STACK_A}",
         "scipy",

@@ -1,8 +1,7 @@
 """The commands of tfr_ext: flags in, files out."""
 
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from pipelines import quiet_start
 
 # Before TensorFlow, so that it finds the Keras that TensorFlow Ranking needs.
-import tfr_ext  # noqa: E402, F401
+with quiet_start.hidden():
+    import tfr_ext  # noqa: F401

@@ -1,4 +1,4 @@
-"""Converts any data to shards of ELWC TFRecords, on one machine or many.
+"""Converts any data to shards of ELWC TFRecords, by processes here or by Apache Beam.
 
 python -m pipelines.prepare --dataset=text --train_path=FILES --output_dir=DIR
 
@@ -24,6 +24,7 @@ from pipelines import (
     inputs,
     prepare_beam,
     prepare_directory,
+    prepare_processes,
     prepare_report,
     prepare_sources,
     prepare_units,
@@ -67,12 +68,23 @@ def define_flags() -> None:
         "beam_args",
         [],
         "An option of Apache Beam, such as --beam_args=--runner=FlinkRunner. "
-        "Repeatable. All work is done in this process if left out.",
+        "Repeatable. With any, Beam does the work, else processes of this machine.",
+    )
+    flags.DEFINE_integer(
+        "num_workers",
+        None,
+        "Processes of this machine that work at a time; one for each core if left out.",
+        lower_bound=1,
     )
 
 
 def prepare() -> None:
     """Prepares as the flags say."""
+    if FLAGS.beam_args and FLAGS.num_workers:
+        raise ValueError(
+            "--num_workers is for work without Beam. Give Beam's runner an option of "
+            "its own, such as --beam_args=--direct_num_workers=8."
+        )
     directory = FLAGS.output_dir
     source_flags = _source_flags()
     division = prepare_sources.divide(
@@ -82,9 +94,10 @@ def prepare() -> None:
     plan = _plan(source_flags, division.files)
     if prepare_directory.is_finished(directory, plan, FLAGS.overwrite):
         return
-    unknown = prepare_beam.unknown_options(FLAGS.beam_args)
-    if unknown:
-        print(f"Passed on, but not known to Beam itself: {' '.join(unknown)}")
+    if FLAGS.beam_args:
+        unknown = prepare_beam.unknown_options(FLAGS.beam_args)
+        if unknown:
+            print(f"Passed on, but not known to Beam itself: {' '.join(unknown)}")
     units = _units(directory, division)
     found = _run(units, prepare_units.written)
     _check_queries(units, found)
@@ -213,16 +226,19 @@ def _run(units: Sequence[Unit], found: Callable[[Unit], _Found | None]) -> list[
         print(
             f"{len(units) - len(left):,} of {len(units):,} pieces were finished before."
         )
-    if left:
+    if left and FLAGS.beam_args:
         prepare_beam.run(left, prepare_units.work, FLAGS.beam_args)
+    elif left:
+        workers = FLAGS.num_workers or prepare_processes.num_cores()
+        prepare_processes.run(left, prepare_units.work, workers)
     prepare_units.raise_error(FLAGS.output_dir)
     results = [found(unit) for unit in units]
     missing = [unit.name for unit, result in zip(units, results) if result is None]
     if missing:
         raise ValueError(
             f"{len(missing):,} of {len(units):,} pieces are not in {FLAGS.output_dir} "
-            f"though Beam has ended, such as {missing[0]}: do its workers write there? "
-            "Started again, this command goes on."
+            f"though all work has ended, such as {missing[0]}: do workers of Beam "
+            "write there? Started again, this command goes on."
         )
     return [result for result in results if result is not None]
 
@@ -243,11 +259,12 @@ def _check_queries(units: Sequence[Unit], found: Sequence[Written]) -> None:
 
 
 def main() -> None:
-    """Prepares, after looking whether Beam is there."""
-    try:
-        prepare_beam.import_beam()
-    except ImportError as error:
-        sys.exit(f"Error: {error}")
+    """Prepares, after looking whether Beam is there if it is wanted."""
+    if FLAGS.beam_args:
+        try:
+            prepare_beam.import_beam()
+        except ImportError as error:
+            sys.exit(f"Error: {error}")
     prepare()
 
 

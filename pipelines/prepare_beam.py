@@ -23,9 +23,10 @@ def import_beam() -> Any:
         import apache_beam
     except ImportError as error:
         raise ImportError(
-            f"`pipelines.prepare` needs Apache Beam ({error}). Install it: "
+            f"--beam_args needs Apache Beam ({error}). Install it: "
             "pip install tfr-ext[beam], or with TensorFlow 2.21 "
-            "pip install apache-beam"
+            "pip install apache-beam. Without --beam_args processes of this machine do "
+            "the work."
         ) from error
     finally:
         logging.disable(logging.NOTSET)

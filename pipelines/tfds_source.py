@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -37,6 +38,8 @@ class TfdsSource:
                 f"--dataset={name}: {error} Other sources of lists: "
                 f"{', '.join(_OTHER_SOURCES)}."
             ) from error
+        if not sys.stderr.isatty():  # A progress bar would be lines of nonsense.
+            datasets.catalogue.import_tfds().disable_progress_bar()
         inputs.reject_paths(flags)
         if flags.missing_value != 0:
             raise ValueError(

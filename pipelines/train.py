@@ -121,9 +121,7 @@ def train() -> None:
                 "--model_dir=ANOTHER_DIRECTORY"
             ),
         )
-    trained = ranking.train_and_validate(
-        {"silent": 0, "bar": 1, "line": 2}[FLAGS.verbose]
-    )
+    trained = ranking.train_and_validate(training_flags.keras_verbosity())
     if ranking.is_writer:
         report(trained, splits, names, convention, wanted)
     ranking.wait_for_all()

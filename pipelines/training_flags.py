@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from absl import flags
@@ -234,8 +235,16 @@ def define_training_flags(model_dir: bool = True) -> None:
         "verbose",
         "bar",
         ["silent", "bar", "line"],
-        "Progress of training: a bar, a line per epoch, or nothing.",
+        "Progress of training: a bar, a line per epoch, or nothing. A bar becomes a "
+        "line per epoch where the output is no terminal.",
     )
+
+
+def keras_verbosity() -> int:
+    """Returns what --verbose is to Keras."""
+    if FLAGS.verbose == "bar" and not sys.stdout.isatty():
+        return 2
+    return {"silent": 0, "bar": 1, "line": 2}[FLAGS.verbose]
 
 
 def loss_parameters() -> dict[str, Any]:

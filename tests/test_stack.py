@@ -2,14 +2,18 @@
 
 import os
 import pathlib
+import re
+import runpy
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 import tensorflow as tf
 
-from tfr_ext import _stack
+from tfr_ext import _stack, datasets
 
+ROOT = pathlib.Path(__file__).parents[1]
 STACK_B = not tf.__version__.startswith("2.15")
 
 GOOD_A = {
@@ -72,9 +76,42 @@ def test_what_cannot_work_is_told_with_the_commands(versions, legacy, keras, com
 
 
 def test_the_readme_has_the_commands():
-    readme = (pathlib.Path(__file__).parents[1] / "README.md").read_text().split("\n")
+    readme = (ROOT / "README.md").read_text().split("\n")
     for command in _stack.INSTALL_B.split("\n"):
         assert command.strip() in readme
+
+
+def test_the_commands_install_what_the_package_requires():
+    """What the package requires, what the message and the README say are one list."""
+    with mock.patch("setuptools.setup") as setup:
+        runpy.run_path(str(ROOT / "setup.py"))
+    required = {
+        re.match("[A-Za-z0-9_-]+", line)[0].replace("-", "_")
+        for line in setup.call_args.kwargs["install_requires"]
+    }
+    with_tensorflow = {"absl_py", "numpy", "tensorflow_metadata"}
+    for commands, by_others in (
+        (_stack.INSTALL_A, {"absl_py"}),
+        (_stack.INSTALL_B, with_tensorflow),
+    ):
+        named = {word.replace("-", "_") for word in re.findall("[A-Za-z_-]+", commands)}
+        assert required - by_others <= named
+
+
+@pytest.mark.parametrize("module", _stack.MODULES)
+def test_what_is_missing_is_told_with_what_installs_it(module):
+    done = python(f"import sys; sys.modules[{module!r}] = None\nimport tfr_ext")
+    assert (
+        f"ImportError: tfr_ext needs what is not installed: {module}. Run:\n    "
+        + (_stack.INSTALL_B if STACK_B else _stack.INSTALL_A)
+        in done.stderr
+    )
+
+
+def test_a_module_that_goes_missing_later_is_told_too(monkeypatch):
+    monkeypatch.setitem(sys.modules, "importlib_resources", None)
+    with pytest.raises(ImportError, match="pip install .* importlib_resources"):
+        datasets.names()
 
 
 def python(code, **environment):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -25,15 +26,31 @@ from typing import Any
 
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 
-INSTALL_A = "pip install 'tensorflow==2.15.1' 'tensorflow-ranking==0.5.5' 'numpy<2'"
+INSTALL_A = (
+    "pip install 'tensorflow==2.15.1' 'tensorflow-ranking==0.5.5' 'numpy<2' "
+    "tensorflow-datasets==4.9.10 'tensorflow-metadata<1.18' importlib_resources "
+    "matplotlib scipy"
+)
 INSTALL_B = (
     "pip install tensorflow==2.21.0 tf-keras==2.21.0 tensorflow-datasets==4.9.10 "
-    "tensorboard matplotlib scipy six\n"
+    "importlib_resources tensorboard matplotlib scipy six\n"
     "    pip install --no-deps tensorflow-ranking==0.5.5 tensorflow-serving-api==2.21.0"
 )
 _EITHER = (
     f"Either, with Python 3.9 to 3.11:\n    {INSTALL_A}\n"
     f"or, with Python 3.10 to 3.13:\n    {INSTALL_B}"
+)
+
+# What this package imports besides, soon or late, and what TensorFlow Ranking (six) and
+# TensorFlow Datasets (importlib_resources) import and do not require.
+MODULES = (
+    "importlib_resources",
+    "matplotlib",
+    "scipy",
+    "six",
+    "tensorboard",
+    "tensorflow_datasets",
+    "tensorflow_serving",
 )
 
 
@@ -86,9 +103,15 @@ def problem(
                 "needs Keras 2. Import tfr_ext before tensorflow, or start Python "
                 f"with:\n    export {LEGACY_KERAS}=1"
             )
+    install = INSTALL_A if release == (2, 15) else INSTALL_B
     if versions["tensorflow-ranking"] is None:
-        install = INSTALL_A if release == (2, 15) else INSTALL_B
         return f"TensorFlow Ranking is not installed. Run:\n    {install}"
+    missing = [name for name in MODULES if importlib.util.find_spec(name) is None]
+    if missing:
+        return (
+            f"tfr_ext needs what is not installed: {', '.join(missing)}. Run:\n"
+            f"    {install}"
+        )
     return None
 
 

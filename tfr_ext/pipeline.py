@@ -21,10 +21,14 @@ from tfr_ext.data import (
     StreamedBatches,
     StreamedLists,
 )
+from tfr_ext.datasets import quiet
 from tfr_ext.metrics import Convention, higher_is_better
 
 # Batches to validate on are kept from epoch to epoch up to this size.
 _CACHED_BYTES = 1 << 27
+# What Keras warns of where a callback reads the loss: it waits for a batch, and Keras
+# takes that for the callback's own time.
+_SLOW_CALLBACK = "is slow compared to the batch time"
 
 
 @dataclasses.dataclass
@@ -166,6 +170,24 @@ class Trained:
     best_epoch: int
 
 
+class _EpochLogs(tf.keras.callbacks.TensorBoard):
+    """TensorBoard's logs of epochs.
+
+    Keras' own callback also prepares those of each batch, which it then does not write:
+    with small batches that takes as long as training.
+    """
+
+    def on_train_batch_begin(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Does nothing."""
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Does nothing."""
+
+
 class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
     """Trains with any loss by key, and keeps the best epoch by a ranking metric.
 
@@ -276,7 +298,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         callbacks = [diagnosis.StopAtBadLoss(self._batch), self._training]
         if self.is_writer:
             logs = os.path.join(self._hparams.model_dir, "tensorboard")
-            callbacks.append(tf.keras.callbacks.TensorBoard(logs, write_graph=False))
+            callbacks.append(_EpochLogs(logs, write_graph=False))
         return callbacks
 
     def _batch(self, epoch: int, batch: int) -> tuple:
@@ -294,7 +316,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
             FloatingPointError: if the loss becomes NaN or infinite.
         """
         hparams = self._hparams
-        with tfr.keras.strategy_utils.strategy_scope(self._strategy):
+        strategy_scope = tfr.keras.strategy_utils.strategy_scope(self._strategy)
+        with strategy_scope, quiet.without(_SLOW_CALLBACK):
             model = self._model_builder.build()
             loss = self.build_loss()
             # First of the callbacks: the others take their values from the logs.

@@ -1,5 +1,7 @@
 """The callback: its figures by hand, and training that it leaves as it is."""
 
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -214,6 +216,28 @@ def make_pipeline(directory, epochs, **hparams):
             **hparams,
         ),
     )
+
+
+def test_no_callback_is_slow(tmp_path, monkeypatch, capfd):
+    """Nothing is prepared for TensorBoard that is not written; waiting is no fault."""
+    written = []
+    scalar = tf.summary.scalar
+
+    def record(name, *args, **kwargs):
+        written.append(name)
+        return scalar(name, *args, **kwargs)
+
+    def wait(self, batch, logs=None):
+        time.sleep(0.05)
+
+    monkeypatch.setattr(tf.summary, "scalar", record)
+    monkeypatch.setattr(diagnosis.StopAtBadLoss, "on_train_batch_end", wait)
+    built = make_pipeline(tmp_path, 2)
+    built._steps = 8  # The warning comes after six batches.
+    built.train_and_validate()
+    assert "epoch_loss" in written
+    assert not [name for name in written if name.startswith("batch_")]
+    assert "is slow" not in capfd.readouterr().err
 
 
 def test_training_is_the_same_with_and_without_and_resumed(tmp_path):

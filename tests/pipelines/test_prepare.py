@@ -50,7 +50,10 @@ def run(capsys):
     def run_here(*args, work=prepare.main):
         capsys.readouterr()
         with flagsaver.flagsaver():
-            FLAGS(["prepare", *map(str, args)])
+            # A process more takes seconds, and its prints are not seen here.
+            with_beam = any("--beam_args" in str(argument) for argument in args)
+            alone = [] if with_beam else ["--num_workers=1"]
+            FLAGS(["prepare", *alone, *map(str, args)])
             work()
         return capsys.readouterr().out
 
@@ -198,7 +201,10 @@ def start(*args):
 
 
 def test_killed_and_started_again(tmp_path, run):
-    given = (*text_flags(tmp_path), "--shard_megabytes=0.0005")
+    write_text(tmp_path / "train.txt", seed=0, queries=500)
+    path = f"--train_path={tmp_path / 'train.txt'}"
+    # Some hundred pieces, many more than are written until a kill is.
+    given = ("--dataset=text", path, "--shard_megabytes=0.0005", "--num_workers=2")
     out = tmp_path / "out"
     before = {}
     for finished in (2, random.randint(5, 20)):
@@ -383,11 +389,19 @@ def test_errors_of_the_flags(tmp_path, run):
         run(*given, "--dataset=synthetic", out)
 
 
-# Beam.
+# Processes, and Beam.
 
 
-def test_two_worker_processes_write_the_same(tmp_path, run):
-    """In separate processes, which import what they need as other machines would."""
+PLAIN = ["--num_workers=3"]
+# In separate processes, which import what they need as other machines would.
+BEAM = [
+    "--beam_args=--direct_running_mode=multi_processing",
+    "--beam_args=--direct_num_workers=2",
+]
+
+
+@pytest.mark.parametrize("workers", [PLAIN, BEAM])
+def test_worker_processes_write_the_same(tmp_path, run, workers):
     other = write_text(tmp_path / "other.txt", seed=1)
     given = (
         *text_flags(tmp_path),
@@ -399,8 +413,7 @@ def test_two_worker_processes_write_the_same(tmp_path, run):
         "pipelines.prepare",
         *given,
         f"--output_dir={tmp_path / 'two'}",
-        "--beam_args=--direct_running_mode=multi_processing",
-        "--beam_args=--direct_num_workers=2",
+        *workers,
     )
     run(*given, f"--output_dir={tmp_path / 'one'}")
     assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
@@ -416,9 +429,14 @@ def test_another_runner_wins(tmp_path, run):
 
 
 def test_without_beam(tmp_path, run, monkeypatch):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    beam = "--beam_args=--runner=BundleBasedDirectRunner"
+    run(*given, f"--output_dir={tmp_path / 'beam'}", beam)
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(SystemExit, match=r"pip install tfr-ext\[beam\]"):
-        run(*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+        run(*given, beam)
+    assert "shards: " in run(*given)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "beam")
 
 
 def test_workers_that_write_elsewhere_are_told(tmp_path, run, monkeypatch):
@@ -431,8 +449,9 @@ def test_workers_that_write_elsewhere_are_told(tmp_path, run, monkeypatch):
         beam_run(moved, work, beam_args)
 
     monkeypatch.setattr(prepare_beam, "run", run_elsewhere)
-    with pytest.raises(ValueError, match="pieces are not in .*: do its workers write"):
-        run(*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    given = (*text_flags(tmp_path), "--beam_args=--runner=FnApiRunner")
+    with pytest.raises(ValueError, match="pieces are not in .*: do workers of Beam"):
+        run(*given, f"--output_dir={tmp_path / 'out'}")
 
 
 # From what other sources there are, to what trains on it.

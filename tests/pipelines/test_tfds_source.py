@@ -106,6 +106,7 @@ def test_training_on_mq2008(tmp_path):
         f"--model_dir={tmp_path}/model",
         *SMALL,
     )
+    assert done.stderr == ""  # It is no terminal: there is no progress bar.
     assert "train: 3 queries, 6 items of 46 features" in done.stdout
     report = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert report["queries"] == {"valid": 1, "test": 2}

@@ -18,8 +18,8 @@ COLLECTIONS = (
     "yahoo_ltrc",
 )
 _INSTALL = (
-    "`pip install tensorflow-datasets==4.9.10`, and with TensorFlow 2.15 also "
-    "`pip install tensorflow-metadata==1.17.3`"
+    "`pip install tensorflow-datasets==4.9.10 importlib_resources`, and with "
+    "TensorFlow 2.15 also `pip install tensorflow-metadata==1.17.3`"
 )
 
 
@@ -32,6 +32,8 @@ def import_tfds() -> Any:
     """
     try:
         tfds = importlib.import_module("tensorflow_datasets")
+        # It needs this at the first use of a data set, and pip does not know.
+        importlib.import_module("importlib_resources")
     except ImportError as error:
         raise ImportError(
             f"tensorflow_datasets cannot be imported ({error}). Install it: {_INSTALL}."

@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import tensorflow as tf
 from absl import logging
 
 
 @contextlib.contextmanager
 def without(text: str) -> Iterator[None]:
-    """Hides the messages of absl that have some text in them.
+    """Hides the messages of absl and TensorFlow that have some text in them.
 
     Args:
         text: the text.
@@ -24,9 +25,11 @@ def without(text: str) -> Iterator[None]:
     def wanted(record: Any) -> bool:
         return text not in record.getMessage()
 
-    logger = logging.get_absl_logger()
-    logger.addFilter(wanted)
+    loggers = (logging.get_absl_logger(), tf.get_logger())
+    for logger in loggers:
+        logger.addFilter(wanted)
     try:
         yield
     finally:
-        logger.removeFilter(wanted)
+        for logger in loggers:
+            logger.removeFilter(wanted)

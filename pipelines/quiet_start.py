@@ -1,0 +1,85 @@
+"""Hides what TensorFlow logs while it is imported.
+
+The variable TF_CPP_MIN_LOG_LEVEL hides TensorFlow's log messages up to a severity.
+TensorFlow 2.21 writes some before it reads the variable, to the file descriptor of the
+standard error, where nothing in Python can stop them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+
+VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
+# Information, warnings and errors; what is fatal always shows.
+_HIDDEN_BY_DEFAULT = "3"
+_SEVERITIES = b"IWE"
+_HEADER = b"WARNING: All log messages before absl::InitializeLog() is called"
+_END = b"\0\n"
+
+
+@contextlib.contextmanager
+def hidden() -> Iterator[None]:
+    """Makes messages of TensorFlow's import obey TF_CPP_MIN_LOG_LEVEL, 3 if unset.
+
+    A process of its own passes on the rest of the standard error meanwhile, so that the
+    last words of an import that ends in a crash are not lost. Nothing is hidden if
+    TensorFlow is imported already, or in a process of several threads, which must not
+    fork.
+    """
+    level = os.environ.setdefault(VARIABLE, _HIDDEN_BY_DEFAULT)
+    severities = _SEVERITIES[: int(level)] if level.isdigit() else b""
+    if (
+        not severities
+        or "tensorflow" in sys.modules
+        or sys.stderr is None
+        or threading.active_count() > 1
+    ):
+        yield
+        return
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            os.close(writer)
+            _pass_on(reader, severities)
+        finally:
+            os._exit(0)
+    os.close(reader)
+    before = os.dup(2)
+    os.dup2(writer, 2)
+    os.close(writer)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # as when nobody reads the standard error
+            sys.stderr.flush()
+            os.write(2, _END)
+        os.dup2(before, 2)
+        os.close(before)
+        os.waitpid(child, 0)
+
+
+def _pass_on(reader: int, severities: bytes) -> None:
+    """Writes all lines to the standard error that are no messages of some severities.
+
+    Args:
+        reader: what to read, until it ends or `_END` comes.
+        severities: their first letters.
+    """
+    message = re.compile(
+        rb"[%s]\d{4} [\d:.]+ +\d+ [^ ]+\.(cc|h|cu\.cc):\d+\] " % severities
+    )
+    with os.fdopen(reader, "rb") as lines:
+        for line in lines:
+            text = line.removesuffix(_END)
+            if text and not message.match(text) and not text.startswith(_HEADER):
+                os.write(2, text)
+            if line.endswith(_END):
+                return
