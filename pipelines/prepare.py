@@ -22,6 +22,7 @@ import tfr_ext
 from pipelines import (
     command,
     inputs,
+    path_flags,
     prepare_beam,
     prepare_directory,
     prepare_report,
@@ -46,9 +47,8 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     shared_flags.define_data_flags()
     flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
-    flags.DEFINE_string(
+    path_flags.define(
         "output_dir",
-        None,
         "Directory that gets the shards and their manifest.json, on any file system "
         "that TensorFlow knows.",
         required=True,
