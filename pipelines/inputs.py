@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -53,11 +54,12 @@ class Splits:
     eval_cuts: Mapping[str, Any] | None = None
 
 
-def load(flags: Any) -> Splits:
+def load(flags: Any, origin: Source | None = None) -> Splits:
     """Loads the data that the flags name, and says what it is.
 
     Args:
         flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        origin: where it is read from; `source(flags)` by default.
 
     Raises:
         ValueError: if flags do not fit each other, or the data has errors.
@@ -67,10 +69,11 @@ def load(flags: Any) -> Splits:
         name: long_lists.LongLists(flags, split)
         for name, split in zip(SPLITS, ("training", "validation", "test"))
     }
+    origin = source(flags) if origin is None else origin
     if flags.stream:
-        splits = _stream(flags, cuts)
+        splits = _stream(flags, cuts, origin)
     else:
-        found = _read(flags, SPLITS, flags.num_features)
+        found = _read(flags, SPLITS, flags.num_features, origin)
         train, valid, test = (cuts[name](found[name]) for name in SPLITS)
         splits = Splits(train, valid, test)
     if flags.eval_list_size is not None:
@@ -100,7 +103,8 @@ def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
             f"--num_features={flags.num_features}, but the model takes {num_features} "
             "features."
         )
-    lists = _read(flags, ["test"], num_features or flags.num_features)["test"]
+    width = num_features or flags.num_features
+    lists = _read(flags, ["test"], width, source(flags))["test"]
     if num_features not in (None, lists.num_features):
         raise ValueError(
             f"The model takes {num_features} features, and the lists of "
@@ -176,11 +180,10 @@ def source(flags: Any) -> Source:
 
 
 def _read(
-    flags: Any, wanted: Sequence[str], num_features: int | None
+    flags: Any, wanted: Sequence[str], num_features: int | None, origin: Source
 ) -> dict[str, data.RankingLists]:
     """Reads splits, or holds them out of 'train'; their labels as the flags want."""
     with_labels = labels.from_flags(flags)
-    origin = source(flags)
     fractions = held_out(flags, origin.splits)  # The same, whatever is wanted.
     found: dict[str, data.RankingLists] = {}
     if "train" in wanted or any(split in fractions for split in wanted):
@@ -201,10 +204,11 @@ def _describe_labels(flags: Any) -> None:
         print(f"Labels: {wanted.describe()}.")
 
 
-def _stream(flags: Any, cuts: Mapping[str, long_lists.LongLists]) -> Splits:
+def _stream(
+    flags: Any, cuts: Mapping[str, long_lists.LongLists], origin: Any
+) -> Splits:
     """Reads 'valid' and 'test', and of 'train' what streaming wants to know."""
     with_labels = labels.from_flags(flags)
-    origin: Any = source(flags)
     if not hasattr(origin, "stream"):
         raise ValueError(
             f"--stream is given, but --dataset is {flags.dataset!r}. Only "
@@ -226,6 +230,18 @@ def _stream(flags: Any, cuts: Mapping[str, long_lists.LongLists]) -> Splits:
         for split in SPLITS[1:]
     )
     return Splits(train, valid, test)
+
+
+def paths(flags: Any) -> list[str]:
+    """Returns the files and directories that the data flags name.
+
+    Args:
+        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+    """
+    named = [path for split in SPLITS for path in getattr(flags, f"{split}_path")]
+    matched = [path for pattern in named for path in glob.glob(pattern)]
+    named += [path for path in (flags.data_dir, flags.manual_dir) if path]
+    return [*named, *matched]
 
 
 def reject_paths(flags: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +11,8 @@ import numpy as np
 
 from tfr_ext import data, metrics
 
-# What a run leaves besides exported versions. Without the first it is not finished,
-# without the last nothing is left of it.
+# What a run leaves besides exported versions, in the order in which it is removed:
+# without the first it is not finished, without the last nobody knows what it was.
 RUN_FILES = (
     "metrics.json",
     "history.tsv",
@@ -89,16 +88,6 @@ def write_trec(
 def as_json(content: Mapping[str, Any]) -> str:
     """Returns the text of a JSON file with an entry per line."""
     return json.dumps(content, indent=2) + "\n"
-
-
-def remove_run(directory: str) -> None:
-    """Removes the files of a run, but for exported versions, which may be served."""
-    for name in RUN_FILES:
-        path = os.path.join(directory, name)
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        elif os.path.exists(path):
-            os.remove(path)
 
 
 def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
