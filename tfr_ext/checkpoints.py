@@ -79,7 +79,11 @@ def read_progress(directory: str) -> Progress | None:
         return None
     try:
         with open(path, encoding="utf-8") as file:
-            return Progress(**json.load(file))
+            content = json.load(file)
+        names = [field.name for field in dataclasses.fields(Progress)]
+        if not isinstance(content, dict) or not {*content} <= {*names}:
+            raise ValueError(f"expected an object with {', '.join(names)}")
+        return Progress(**content)
     except (OSError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} does not tell how far training has come: {error}. {_REMEDY}"

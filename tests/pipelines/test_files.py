@@ -59,10 +59,16 @@ def told(done):
 @pytest.mark.parametrize("command", PATHS)
 def test_empty_path_flags_are_refused(command, tmp_path):
     """All flags of a command at once: each is named."""
-    flags = [f"--{name}=" for name in PATHS[command]]
+    names = [name for name in PATHS[command] if name != "flagfile"]
+    flags = [f"--{name}=" for name in names]
     message = told(run_command(f"pipelines.{command}", *flags, check=False))
-    for name in PATHS[command]:
-        assert f"flag --{name}=" in message or f"--{name}=: expected" in message
+    for name in names:
+        assert f"flag --{name}=" in message, name
+    place = "model_dir" if command == "train" else "output_dir"
+    flags = ["--flagfile=", f"--{place}={tmp_path}/out"]
+    message = told(run_command(f"pipelines.{command}", *flags, check=False))
+    assert "--flagfile=: expected a path" in message
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_flag_that_is_a_path_is_in_the_table():
@@ -290,7 +296,7 @@ def test_a_run_of_before_goes_on_with_a_warning(folder):
 def test_without_its_flags_a_run_is_not_gone_on_with(folder):
     model = folder / "model"
     (model / "flags.cfg").unlink()
-    for name in ("metrics.json", ".written_by_train"):
+    for _ in ("finished", "not finished"):
         before = content(model)
         message = told(train(folder, "--loss=softmax_loss"))
         assert "not its flags.cfg" in message and "--overwrite" in message
