@@ -310,6 +310,7 @@ def test_without_its_flags_a_run_is_not_gone_on_with(folder):
     "flags",
     [
         ["--learning_rate=1e30", "--optimizer=sgd", "--loss=mean_squared_loss",
+         "--batch_size=4",
          "--nobatch_normalization"],
         ["--loss_param=reduction=none"],
         ["--hidden_sizes=100000000000"],
