@@ -192,8 +192,8 @@ def define_training_flags(model_dir: bool = True) -> None:
     flags.DEFINE_bool(
         "overwrite",
         False,
-        "Replace the run that --model_dir has, but for exported versions, as soon as the "
-        "first epoch of the new one has ended.",
+        "Replace the run that --model_dir has, but for exported versions, as soon as "
+        "the first epoch of the new one has ended.",
     )
     flags.DEFINE_integer(
         "checkpoint_epochs",
