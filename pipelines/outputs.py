@@ -90,6 +90,30 @@ def as_json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
+def read_metrics(path: str) -> dict[str, Any]:
+    """Reads the `metrics.json` of a finished run.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: if it is not what training writes.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        if not isinstance(content, dict) or not all(
+            isinstance(content.get(split), dict) for split in ("valid", "test")
+        ):
+            raise ValueError("expected an object with objects for 'valid' and 'test'")
+    except (RecursionError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not what pipelines.train writes: {error}. Remove this file: "
+            "the same command then writes it again."
+        ) from error
+    return content
+
+
 def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns a table of metrics, one column for each evaluation."""
     names = list(next(iter(columns.values())))

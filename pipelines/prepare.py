@@ -75,7 +75,11 @@ def define_flags() -> None:
 def prepare() -> None:
     """Prepares as the flags say."""
     directory = FLAGS.output_dir
-    if "://" in directory:  # Only local files can be locked.
+    if "://" in directory:
+        print(
+            f"{directory} cannot be locked, as it is not local: make sure that no "
+            "other preparation runs there."
+        )
         _prepare(directory)
         return
     with lock.alone(directory, "preparation"):

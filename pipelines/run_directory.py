@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from pipelines import flags as shared_flags
@@ -96,19 +95,7 @@ class RunDirectory:
             ValueError: if its results are cut short.
         """
         path = self.files.path("metrics.json")
-        if not os.path.exists(path):
-            return False
-        try:
-            with open(path, encoding="utf-8") as file:
-                content = json.load(file)
-            if not isinstance(content, dict) or not {"valid", "test"} <= content.keys():
-                raise ValueError("expected an object with 'valid' and 'test'")
-        except (OSError, RecursionError, ValueError) as error:
-            raise ValueError(
-                f"{path} is not what pipelines.train writes: {error}. Remove this "
-                "file, and the same command writes it again."
-            ) from error
-        return True
+        return os.path.exists(path) and bool(outputs.read_metrics(path))
 
     def begin(self) -> None:
         """Makes the directory that of this run; what it may replace is removed.

@@ -97,7 +97,12 @@ class Files:
             )
 
     def claim(self) -> None:
-        """Records all names; those before of which there is something still, too."""
+        """Records all names; those before of which there is something still, too.
+
+        Raises:
+            ValueError: if meanwhile there is something else in the place of a file.
+        """
+        self.check()
         kept = [name for name in self.owned() if self._entries(name)]
         lines = [
             f"# What pipelines.{self.command} wrote here: it replaces nothing else.",

@@ -153,6 +153,10 @@ def test_what_a_record_has_may_be_replaced_and_no_more(tmp_path):
         files(tmp_path, "a", "c").check()
     ours.remove()
     assert content(tmp_path).keys() == {*mine, ".written_by_test"}
+    # What came meanwhile is not claimed.
+    (tmp_path / "d").write_text("mine")
+    with pytest.raises(ValueError, match="would replace: d"):
+        files(tmp_path, "a", "d").claim()
     # Of a directory without a record only what shows whose it is is believed.
     (tmp_path / ".written_by_test").unlink()
     (tmp_path / "a").write_text("older")

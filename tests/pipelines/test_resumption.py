@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from pipelines import outputs
 from tests.commands import ROOT
 from tests.conftest import run_command
 from tests.pipelines.test_files import content, told
@@ -143,11 +144,19 @@ def test_reduction_is_refused_by_name(tmp_path):
 BROKEN = ["", "[]", "{}x", "{", '{"epochs": "2"}', '{"epochs": 2}', "[" * 99999, "\0"]
 
 
-@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
+@pytest.mark.parametrize("text", BROKEN, ids=[*map(str, range(len(BROKEN)))])
 def test_a_broken_state_is_named(text, tmp_path):
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(ValueError, match="state.json does not tell .*--overwrite"):
         checkpoints.read_progress(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", [*BROKEN, '{"valid": 1, "test": {}}'])
+def test_broken_metrics_are_named(text, tmp_path):
+    path = tmp_path / "metrics.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="metrics.json is not what .* Remove this"):
+        outputs.read_metrics(str(path))
 
 
 @pytest.mark.parametrize("text", [*BROKEN[:4], "{}", '{"max_label": "4"}'])
