@@ -8,6 +8,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from pipelines import path_flags
+
 # {a|b|c}, without braces inside.
 _CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 # What any flag may hold.
@@ -95,6 +97,10 @@ def parse_methods(texts: Sequence[str]) -> dict[str, list[Candidate]]:
                 )
         candidates = methods.setdefault(name, [])
         for combination in itertools.product(*map(_choices, flags)):
+            try:
+                path_flags.check_lists(combination, ("train_path", "valid_path"))
+            except ValueError as error:
+                raise ValueError(f"--method={name}: {error}") from None
             candidate = Candidate(name, combination)
             if candidate in candidates:
                 raise ValueError(

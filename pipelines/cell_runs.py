@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any
 
@@ -133,25 +131,6 @@ class _Worker:
         self.pipe.close()
         self._process.terminate()
         self._process.join()
-
-
-@contextlib.contextmanager
-def alone(directory: str) -> Iterator[None]:
-    """Holds a directory for one experiment at a time.
-
-    Args:
-        directory: which is made if it is not there.
-
-    Raises:
-        ValueError: if another one is running in it.
-    """
-    os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(directory, "lock"), "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"An experiment is running in {directory}.") from None
-        yield
 
 
 def _start(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:

@@ -21,6 +21,7 @@ from pipelines import (
     candidates,
     checksums,
     command,
+    run_directory,
     run_flags,
     train,
     training_checks,
@@ -32,7 +33,7 @@ FLAGS = flags.FLAGS
 # Cells are short: saving each epoch would take a good part of their time.
 _CHECKPOINT_EPOCHS = 10
 # What training leaves and an experiment has no more use for.
-_LARGE = ("checkpoints", "export", "tensorboard")
+_LARGE = ("checkpoints", "tensorboard")
 
 
 def enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
@@ -130,6 +131,8 @@ def train_all(pipe: Any, threads: int, keep_models: bool) -> None:
 
 def _train(cell: Cell, keep_models: bool) -> bool:
     """Trains a cell, and returns whether it is trained."""
+    export = os.path.join(cell.directory, "export")
+    was_exported = os.path.lexists(export)
     defaults = [f"--checkpoint_epochs={_CHECKPOINT_EPOCHS}"]
     if not keep_models:
         defaults += ["--noexport_model", "--nodraw_curves"]
@@ -137,7 +140,7 @@ def _train(cell: Cell, keep_models: bool) -> bool:
         _parse([*defaults, *cell.arguments, "--verbose=silent"], cell.directory)
         command.quieten()
         # Half a run, on the same data in another place.
-        FLAGS["overwrite"].value = run_flags.is_other_run(cell.directory)
+        FLAGS["overwrite"].value = run_directory.is_other_run(cell.directory)
         train.train()
     except (*command.MENDABLE, flags.Error) as error:
         print(f"Error: {' '.join(str(error).split())}", flush=True)
@@ -151,8 +154,9 @@ def _train(cell: Cell, keep_models: bool) -> bool:
         sys.stdout.flush()
         tf.keras.backend.clear_session()
     if not keep_models:
-        for name in _LARGE:
-            shutil.rmtree(os.path.join(cell.directory, name), ignore_errors=True)
+        run_directory.RunDirectory().files.remove(_LARGE)
+        if not was_exported:
+            shutil.rmtree(export, ignore_errors=True)
     return True
 
 

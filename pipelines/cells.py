@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from typing import Any
 
-from pipelines import candidates
+from pipelines import candidates, outputs
 
 # Where what a cell printed goes, and how long it took.
 LOG = "log.txt"
@@ -43,9 +42,12 @@ class Cell:
         return any(flag.startswith("--logical_cpus") for flag in self.arguments)
 
     def metrics(self) -> dict[str, Any]:
-        """Returns the content of its `metrics.json`."""
-        with open(os.path.join(self.directory, "metrics.json")) as file:
-            return json.load(file)
+        """Returns the content of its `metrics.json`.
+
+        Raises:
+            ValueError: if that is cut short.
+        """
+        return outputs.read_metrics(os.path.join(self.directory, "metrics.json"))
 
     def seconds(self) -> float:
         """Returns how long it took, 0 if that is not known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -26,17 +27,69 @@ def of_data(flags: Any) -> str:
         ValueError: if flags do not fit each other, or the data has errors.
         OSError: if it cannot be read.
     """
-    digest = hashlib.sha256()
-    source = inputs.source(flags)
+    source = DigestedSource(flags)
+    num_features = flags.num_features
     for split in inputs.SPLITS:
         if split not in source.splits:
             continue
-        digest.update(split.encode())
         if flags.stream and split == "train":
-            _add_files(digest, flags)
+            source.add_files(split)
         else:
-            _add_lists(digest, source.read(split, flags.num_features))
-    return digest.hexdigest()
+            num_features = source.read(split, num_features).num_features
+    return source.hexdigest()
+
+
+class DigestedSource:
+    """The source that the flags name, with the digest of all that was read from it.
+
+    An `inputs.Source`: what training reads need not be read again for its digest.
+    """
+
+    def __init__(self, flags: Any):
+        """Finds the source.
+
+        Args:
+            flags: parsed flags, see `pipelines.flags.define_data_flags`.
+
+        Raises:
+            ValueError: if there is none, or flags do not fit each other.
+        """
+        self._flags = flags
+        self._source: Any = inputs.source(flags)
+        self._digest = hashlib.sha256()
+        if hasattr(self._source, "stream"):
+            self.stream = self._stream
+
+    @property
+    def splits(self) -> Collection[str]:
+        """See `Source`."""
+        return self._source.splits
+
+    @property
+    def elwc_features(self) -> data.ElwcFeatures | None:
+        """What the features are called in ELWC files, once they were read."""
+        return getattr(self._source, "elwc_features", None)
+
+    def read(self, split: str, num_features: int | None) -> data.RankingLists:
+        """See `Source`."""
+        lists = self._source.read(split, num_features)
+        self._digest.update(split.encode())
+        _add_lists(self._digest, lists)
+        return lists
+
+    def add_files(self, split: str) -> None:
+        """Adds the files of a split to the digest, without reading lists from them."""
+        self._digest.update(split.encode())
+        _add_files(self._digest, self._flags)
+
+    def hexdigest(self) -> str:
+        """Returns the SHA-256 digest of what was read until now."""
+        return self._digest.hexdigest()
+
+    def _stream(self, split: str, *arguments: Any) -> data.StreamedLists:
+        lists = self._source.stream(split, *arguments)
+        self.add_files(split)
+        return lists
 
 
 def _add_lists(digest: Any, lists: data.RankingLists) -> None:

@@ -18,6 +18,7 @@ from pipelines import (
     comparison,
     comparison_options,
     comparison_outputs,
+    path_flags,
     runs,
     tables,
 )
@@ -37,9 +38,8 @@ def define_flags() -> None:
         "Seed of the draws of --test=randomisation.",
         lower_bound=0,
     )
-    flags.DEFINE_string(
+    path_flags.define(
         "output_dir",
-        None,
         "Directory that gets comparison.json, table.md, table.tex and comparison.html.",
     )
     define_options()
@@ -133,11 +133,16 @@ def compare(arguments: list[str]) -> None:
             "Expected at least two runs, as in NAME=DIRECTORIES. Received: "
             f"{' '.join(arguments) or 'none'}."
         )
-    compared = comparison.compare(
-        runs.parse(arguments), options(FLAGS.metrics, FLAGS.seed)
-    )
-    print(tables.terminal(compared))
+    compared_runs = runs.parse(arguments)
+    files = None
     if FLAGS.output_dir is not None:
+        files = comparison_outputs.files(FLAGS.output_dir)
+        files.check(path for paths in compared_runs.values() for path in paths)
+    compared = comparison.compare(compared_runs, options(FLAGS.metrics, FLAGS.seed))
+    print(tables.terminal(compared))
+    if files is not None:
+        files.claim()
+        files.remove()
         comparison_outputs.write(compared, FLAGS.output_dir)
         print(f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it.")
 

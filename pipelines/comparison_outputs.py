@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import os
 
-from pipelines import comparison_page, outputs, tables
+from pipelines import comparison_page, outputs, tables, written
 from pipelines.comparison import Comparison
 from tfr_ext import checkpoints
 
 FILES = ("table.md", "table.tex", "comparison.html", "comparison.json")
+_KEYS = ("title", "metrics", "references", "runs")
 
 
-def remove(output_dir: str) -> None:
-    """Removes what `write` wrote.
+def files(output_dir: str) -> written.Files:
+    """Returns the files of pipelines.compare in its directory.
 
     Args:
-        output_dir: directory of the files.
+        output_dir: the directory.
     """
-    for name in FILES[::-1]:
-        path = os.path.join(output_dir, name)
-        if os.path.exists(path):
-            os.remove(path)
+    return written.Files(
+        "compare",
+        "output_dir",
+        output_dir,
+        FILES[::-1],
+        FILES,
+        lambda directory: (
+            written.has_json(directory, "comparison.json", _KEYS)
+            # Else that wrote it.
+            and not os.path.exists(os.path.join(directory, "experiment.json"))
+        ),
+    )
 
 
 def write(comparison: Comparison, output_dir: str) -> None:

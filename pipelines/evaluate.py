@@ -20,13 +20,23 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from pipelines import command, inputs, labels, long_lists, outputs
+from pipelines import (
+    command,
+    inputs,
+    labels,
+    long_lists,
+    outputs,
+    path_flags,
+    written,
+)
 from pipelines import flags as shared_flags
 from tfr_ext import checkpoints, data, export, metrics
 
 FLAGS = flags.FLAGS
 
 _SOURCES = ("export", "run", "scores")
+_FILES = ("metrics.json", "per_query.tsv", "run.trec", "qrels.trec", "flags.cfg")
+_COMMENT = "# Runs again by: python -m pipelines.evaluate --flagfile=THIS_FILE"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,20 +63,18 @@ def define_flags() -> None:
     shared_flags.define_data_flags()
     shared_flags.define_metric_flags()
     flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
-    flags.DEFINE_string(
+    path_flags.define(
         "export",
-        None,
         "A SavedModel that `pipelines.train` exported, or a directory of versions of "
         "it, of which the latest is taken.",
     )
-    flags.DEFINE_string("run", None, "A TREC run file, in place of a model.")
-    flags.DEFINE_string(
+    path_flags.define("run", "A TREC run file, in place of a model.")
+    path_flags.define(
         "scores",
-        None,
         "A file of scores, in place of a model: a number on each line, or an array in "
         "a file named *.npy, one for each item of the test lists in their order.",
     )
-    flags.DEFINE_string("output_dir", None, "Directory that gets the files.")
+    path_flags.define("output_dir", "Directory that gets the files.")
     flags.DEFINE_bool(
         "print_per_query", False, "Print the metrics of each query before the means."
     )
@@ -78,6 +86,10 @@ def define_flags() -> None:
 def evaluate() -> None:
     """Evaluates as the flags say."""
     check_source()
+    files = output_files()
+    if files is not None:
+        given = (FLAGS.export, FLAGS.run, FLAGS.scores)
+        files.check([*filter(None, given), *inputs.paths(FLAGS)])
     cut = long_lists.LongLists(FLAGS, "test")
     if FLAGS.eval_list_size is not None and FLAGS.export is None:
         raise ValueError(
@@ -107,8 +119,9 @@ def evaluate() -> None:
     empty = {name: int(np.isnan(values).sum()) for name, values in found.items()}
     values = metrics.fill_empty(found, convention.empty_list)
     results = {"test": metrics.means(values)}
-    if FLAGS.output_dir is not None:
-        os.makedirs(FLAGS.output_dir, exist_ok=True)
+    if files is not None:
+        files.claim()
+        files.remove()
         outputs.write_per_query(FLAGS.output_dir, judged, values)
         outputs.write_trec(
             FLAGS.output_dir, scored.lists, scored.scores, scored.tag, judged
@@ -136,25 +149,31 @@ def evaluate() -> None:
     )
 
 
+def output_files() -> written.Files | None:
+    """Returns the files of --output_dir, if it is given."""
+    if FLAGS.output_dir is None:
+        return None
+    return written.Files(
+        "evaluate",
+        "output_dir",
+        FLAGS.output_dir,
+        _FILES,
+        _FILES,
+        lambda directory: written.first_line(directory, "flags.cfg") == _COMMENT,
+    )
+
+
 def check_source() -> None:
-    """Checks that the flags name one thing to evaluate, and a place for files.
+    """Checks that the flags name one thing to evaluate.
 
     Raises:
-        ValueError: if they name none, or several, or the place of a training run.
+        ValueError: if they name none, or several.
     """
     given = [f"--{name}" for name in _SOURCES if getattr(FLAGS, name) is not None]
     if len(given) != 1:
         raise ValueError(
             "Give exactly one of --export, --run and --scores. "
             f"Received: {' and '.join(given) or 'none'}."
-        )
-    if FLAGS.output_dir and any(
-        os.path.exists(os.path.join(FLAGS.output_dir, name))
-        for name in ("checkpoints", "history.tsv")
-    ):
-        raise ValueError(
-            f"--output_dir={FLAGS.output_dir} has a run of pipelines.train, which "
-            "would be overwritten. Name another directory."
         )
 
 
@@ -215,13 +234,7 @@ def as_flag_file() -> str:
     """Returns the text of a flag file that evaluates again."""
     own = FLAGS.get_key_flags_for_module(sys.argv[0])
     written = [f.serialize() for f in own if f.name != "output_dir"]
-    return (
-        "\n".join(
-            ["# Runs again by: python -m pipelines.evaluate --flagfile=THIS_FILE"]
-            + [text for text in written if text]
-        )
-        + "\n"
-    )
+    return "\n".join([_COMMENT] + [text for text in written if text]) + "\n"
 
 
 def write(name: str, text: str) -> None:

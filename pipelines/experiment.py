@@ -28,6 +28,9 @@ from pipelines import (
     comparison_options,
     comparison_outputs,
     experiment_files,
+    inputs,
+    lock,
+    path_flags,
     run_flags,
     selection,
     tables,
@@ -46,9 +49,7 @@ def define_flags() -> None:
     shared_flags.define_data_flags()
     shared_flags.define_metric_flags()
     training_flags.define_training_flags(model_dir=False)
-    flags.DEFINE_string(
-        "output_dir", None, "Directory that gets everything.", required=True
-    )
+    path_flags.define("output_dir", "Directory that gets everything.", required=True)
     flags.DEFINE_multi_string(
         "method",
         None,
@@ -81,9 +82,8 @@ def define_flags() -> None:
         "cross-validation folds these are test queries of other folds: 'all' is less "
         "noisy, and common, but not blind.",
     )
-    flags.DEFINE_string(
+    path_flags.define(
         "cells_dir",
-        None,
         "Directory of the cells, which experiments may share; 'cells' in --output_dir "
         "if left out.",
     )
@@ -135,14 +135,17 @@ def experiment() -> None:
             f"--plot_metric={FLAGS.plot_metric} must be among "
             f"--metrics={','.join(FLAGS.metrics)}."
         )
-    with cell_runs.alone(FLAGS.output_dir), cell_runs.alone(_cells_dir()):
-        _run(methods, seeds, select_by)
+    with lock.alone(FLAGS.output_dir, "experiment"):
+        with lock.alone(_cells_dir(), "experiment"):
+            _run(methods, seeds, select_by)
 
 
 def _run(
     methods: dict[str, list[candidates.Candidate]], seeds: list[int], select_by: str
 ) -> None:
     start = time.monotonic()
+    files = experiment_files.files(FLAGS.output_dir)
+    files.check(inputs.paths(FLAGS))
     base = run_flags.given()
     if run_flags.has_random_data() and FLAGS.data_seed is None:
         base.append(f"--data_seed={seeds[0]}")  # All seeds have the same queries.
@@ -188,7 +191,8 @@ def _run(
     _train(phases["final"], progress)
     trained = [*phases["select"], *phases["final"]]
     failed = [cell for cell in trained if not cell.is_finished]
-    comparison_outputs.remove(FLAGS.output_dir)  # It may be of other cells.
+    files.claim()
+    files.remove(comparison_outputs.FILES)  # They may be of other cells.
     experiment_files.write(
         FLAGS.output_dir,
         phases,

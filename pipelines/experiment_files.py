@@ -6,10 +6,31 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines import outputs
+from pipelines import comparison_outputs, outputs, written
 from pipelines.cells import Cell
 from pipelines.selection import Choice
 from tfr_ext import checkpoints
+
+NAMES = ("experiment.json", "cells.tsv", "selected.tsv")
+
+
+def files(output_dir: str) -> written.Files:
+    """Returns the files of an experiment in its directory, besides its cells.
+
+    Args:
+        output_dir: the directory.
+    """
+    names = (*comparison_outputs.FILES[::-1], *NAMES)
+    return written.Files(
+        "experiment",
+        "output_dir",
+        output_dir,
+        names,
+        names,
+        lambda directory: written.has_json(
+            directory, "experiment.json", ("cells", "candidates", "versions")
+        ),
+    )
 
 
 def write(

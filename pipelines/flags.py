@@ -7,6 +7,7 @@ from typing import Any
 
 from absl import flags
 
+from pipelines import path_flags
 from tfr_ext import metrics
 from tfr_ext.data import text_files
 
@@ -32,9 +33,8 @@ def define_data_flags() -> None:
         ("valid", "validate on after each epoch", "--valid_fraction"),
         ("test", "test on at the end", "--test_fraction"),
     ):
-        flags.DEFINE_list(
+        path_flags.define_list(
             f"{split}_path",
-            [],
             f"Files to {use}: paths or globs, separated by commas. gzip is recognised."
             + (
                 f" If left out, queries of --train_path are held out: {otherwise}."
@@ -42,15 +42,13 @@ def define_data_flags() -> None:
                 else ""
             ),
         )
-    flags.DEFINE_string(
+    path_flags.define(
         "data_dir",
-        None,
         "Directory of prepared data: of TensorFlow Datasets (its own default if left "
         "out), or of the shards of `pipelines.prepare` for --dataset=elwc.",
     )
-    flags.DEFINE_string(
+    path_flags.define(
         "manual_dir",
-        None,
         "Directory of the downloaded files from which a TensorFlow Datasets data set "
         "is prepared at its first use.",
     )

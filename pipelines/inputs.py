@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -56,11 +57,12 @@ class Splits:
     elwc_features: data.ElwcFeatures | None = None
 
 
-def load(flags: Any) -> Splits:
+def load(flags: Any, origin: Source | None = None) -> Splits:
     """Loads the data that the flags name, and says what it is.
 
     Args:
         flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        origin: where it is read from; `source(flags)` by default.
 
     Raises:
         ValueError: if flags do not fit each other, or the data has errors.
@@ -70,7 +72,7 @@ def load(flags: Any) -> Splits:
         name: long_lists.LongLists(flags, split)
         for name, split in zip(SPLITS, ("training", "validation", "test"))
     }
-    origin = source(flags)
+    origin = source(flags) if origin is None else origin
     if flags.stream:
         splits = _stream(flags, origin, cuts)
     else:
@@ -234,6 +236,18 @@ def _stream(
         for split in SPLITS[1:]
     )
     return Splits(train, valid, test)
+
+
+def paths(flags: Any) -> list[str]:
+    """Returns the files and directories that the data flags name.
+
+    Args:
+        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+    """
+    named = [path for split in SPLITS for path in getattr(flags, f"{split}_path")]
+    matched = [path for pattern in named for path in glob.glob(pattern)]
+    named += [path for path in (flags.data_dir, flags.manual_dir) if path]
+    return [*named, *matched]
 
 
 def reject_paths(flags: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,8 @@ import numpy as np
 from tfr_ext import data, metrics
 from tfr_ext.data import text_files
 
-# What a run leaves besides exported versions. Without the first it is not finished,
-# without the last nothing is left of it.
+# What a run leaves besides exported versions, in the order in which it is removed:
+# without the first it is not finished, without the last nobody knows what it was.
 RUN_FILES = (
     "metrics.json",
     "history.tsv",
@@ -97,14 +96,28 @@ def as_json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def remove_run(directory: str) -> None:
-    """Removes the files of a run, but for exported versions, which may be served."""
-    for name in RUN_FILES:
-        path = os.path.join(directory, name)
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        elif os.path.exists(path):
-            os.remove(path)
+def read_metrics(path: str) -> dict[str, Any]:
+    """Reads the `metrics.json` of a finished run.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: if it is not what training writes.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        if not isinstance(content, dict) or not all(
+            isinstance(content.get(split), dict) for split in ("valid", "test")
+        ):
+            raise ValueError("expected an object with objects for 'valid' and 'test'")
+    except (RecursionError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not what pipelines.train writes: {error}. Remove this file: "
+            "the same command then writes it again."
+        ) from error
+    return content
 
 
 def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:

@@ -22,6 +22,8 @@ import tfr_ext
 from pipelines import (
     command,
     inputs,
+    lock,
+    path_flags,
     prepare_beam,
     prepare_directory,
     prepare_processes,
@@ -47,9 +49,8 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     shared_flags.define_data_flags()
     flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
-    flags.DEFINE_string(
+    path_flags.define(
         "output_dir",
-        None,
         "Directory that gets the shards and their manifest.json, on any file system "
         "that TensorFlow knows.",
         required=True,
@@ -86,20 +87,47 @@ def prepare() -> None:
             "its own, such as --beam_args=--direct_num_workers=8."
         )
     directory = FLAGS.output_dir
+    if "://" in directory:
+        print(
+            f"{directory} cannot be locked, as it is not local: make sure that no "
+            "other preparation runs there."
+        )
+        _prepare(directory)
+        return
+    with lock.alone(directory, "preparation"):
+        _prepare(directory)
+
+
+def _prepare(directory: str) -> None:
     source_flags = _source_flags()
     division = prepare_sources.divide(
         FLAGS, source_flags, max(1, int(FLAGS.shard_megabytes * 1e6))
     )
     prepare_directory.check_source(directory, division.files)
     plan = _plan(source_flags, division.files)
-    if prepare_directory.is_finished(directory, plan, FLAGS.overwrite):
+    place = prepare_directory.begin(directory, plan, FLAGS.overwrite)
+    if place is None:
         return
+    try:
+        _write(directory, place, source_flags, division, plan)
+    finally:
+        prepare_directory.tidy(directory, place)
+
+
+def _write(
+    directory: str,
+    place: str,
+    source_flags: Mapping[str, Any],
+    division: prepare_sources.Division,
+    plan: Mapping[str, Any],
+) -> None:
+    """Writes all shards in `place`, and finishes them in `directory`."""
     if FLAGS.beam_args:
         unknown = prepare_beam.unknown_options(FLAGS.beam_args)
         if unknown:
             print(f"Passed on, but not known to Beam itself: {' '.join(unknown)}")
-    units = _units(directory, division)
-    found = _run(units, prepare_units.written)
+    units = _units(place, division)
+    found = _run(place, units, prepare_units.written)
     _check_queries(units, found)
     for split in {output.split for unit in units for output in unit.outputs}:
         if not any(split in result.records for result in found):
@@ -110,7 +138,7 @@ def prepare() -> None:
             "--overwrite."
         )
     content = prepare_report.describe(found, source_flags)
-    prepare_directory.finish(directory, content)
+    prepare_directory.finish(directory, content, place)
     print(prepare_report.summary(content, found, directory))
 
 
@@ -195,7 +223,7 @@ def _survey(directory: str, pieces: Sequence[prepare_sources.Piece]) -> list[Sur
         Unit(f"survey-{index:05}", directory, piece, FLAGS.num_features)
         for index, piece in enumerate(pieces)
     ]
-    surveys = _run(units, prepare_units.surveyed)
+    surveys = _run(directory, units, prepare_units.surveyed)
     print(
         f"{sum(s.queries for s in surveys):,} queries, "
         f"{max(s.num_features for s in surveys):,} features"
@@ -219,7 +247,9 @@ def _divide_lists(
     return divided
 
 
-def _run(units: Sequence[Unit], found: Callable[[Unit], _Found | None]) -> list[_Found]:
+def _run(
+    directory: str, units: Sequence[Unit], found: Callable[[Unit], _Found | None]
+) -> list[_Found]:
     """Does the work of those units that are not finished, and returns all results."""
     left = [unit for unit in units if found(unit) is None]
     if len(left) < len(units):
@@ -231,12 +261,12 @@ def _run(units: Sequence[Unit], found: Callable[[Unit], _Found | None]) -> list[
     elif left:
         workers = FLAGS.num_workers or prepare_processes.num_cores()
         prepare_processes.run(left, prepare_units.work, workers)
-    prepare_units.raise_error(FLAGS.output_dir)
+    prepare_units.raise_error(directory)
     results = [found(unit) for unit in units]
     missing = [unit.name for unit, result in zip(units, results) if result is None]
     if missing:
         raise ValueError(
-            f"{len(missing):,} of {len(units):,} pieces are not in {FLAGS.output_dir} "
+            f"{len(missing):,} of {len(units):,} pieces are not in {directory} "
             f"though all work has ended, such as {missing[0]}: do workers of Beam "
             "write there? Started again, this command goes on."
         )

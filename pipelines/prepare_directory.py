@@ -14,33 +14,45 @@ from pipelines import prepare_units
 from tfr_ext.data import manifest
 
 _PLAN_FILE = "plan.json"
+_ASIDE = "replacement"
+# What is in the directory of work, besides the replacement.
+_WORK_FILE = re.compile(
+    r"plan\.json|error\.json|(survey|train|valid|test)-\d{5,}\.json|.*\.writing"
+)
 _SHARD = re.compile(r"(train|valid|test)-\d{5}-of-\d{5}\.tfrecord")
 
 
-def is_finished(directory: str, plan: Mapping[str, Any], overwrite: bool) -> bool:
-    """Tells whether a directory has all shards of a plan, and else begins them there.
+def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | None:
+    """Finds out where the shards of a plan are to be written, and begins there.
 
     Args:
         directory: where the shards go.
         plan: all that makes the shards what they are, as JSON has it: the version
             'tfr_ext', 'flags' and 'files' by name.
-        overwrite: whether to remove what is there.
+        overwrite: whether to replace the shards that are there.
+
+    Returns:
+        The directory to write in, for `finish`: `directory`, or one inside of it while
+        finished shards are there that are to be replaced. None if the directory has
+        all shards of the plan.
 
     Raises:
-        ValueError: if it has shards of another plan.
+        ValueError: if it has shards of another plan, or files of somebody else.
     """
     work = os.path.join(directory, prepare_units.WORK_DIRECTORY)
     path = os.path.join(work, _PLAN_FILE)
-    manifest_path = os.path.join(directory, manifest.FILE_NAME)
+    finished = tf.io.gfile.exists(os.path.join(directory, manifest.FILE_NAME))
     if overwrite:
-        if tf.io.gfile.exists(manifest_path):
-            tf.io.gfile.remove(manifest_path)  # First: without it nothing is finished.
-        _clear(directory, _SHARD.fullmatch)
-        _clear(work, lambda name: True)
-    finished = tf.io.gfile.exists(manifest_path)
+        _check_owned(directory)
+        if finished:
+            aside = os.path.join(work, _ASIDE)
+            _remove(aside)
+            _begin(aside, plan)
+            return aside
+        _clear(directory, _owned(directory).__contains__)
+        _clear(work, _WORK_FILE.fullmatch)
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            differences = _differences(json.loads(file.read()), plan)
+        differences = _differences(_read_plan(path), plan)
         if differences:
             raise ValueError(
                 f"--output_dir={directory} has shards of something else:\n  "
@@ -49,19 +61,71 @@ def is_finished(directory: str, plan: Mapping[str, Any], overwrite: bool) -> boo
             )
         if finished:
             print(f"The shards in {directory} are finished: there is nothing to do.")
-            return True
+            return None
         print(f"Going on with the shards in {directory}.")
         _clear(work, lambda name: name.endswith(".writing") or name == "error.json")
-        return False
+        return directory
     if finished or any(map(_SHARD.fullmatch, _names(directory))):
         raise ValueError(
             f"--output_dir={directory} has shards, and no {_PLAN_FILE} that tells of "
             "what. Name another directory, or start anew with --overwrite."
         )
-    _clear(work, lambda name: True)  # An --overwrite may have been killed.
+    _clear(work, _WORK_FILE.fullmatch)  # An --overwrite may have been killed.
+    _begin(directory, plan)
+    return directory
+
+
+def _begin(directory: str, plan: Mapping[str, Any]) -> None:
+    work = os.path.join(directory, prepare_units.WORK_DIRECTORY)
     tf.io.gfile.makedirs(work)
+    path = os.path.join(work, _PLAN_FILE)
     prepare_units.write_text(path, json.dumps(plan, indent=1))
-    return False
+
+
+def _read_plan(path: str) -> dict[str, Any]:
+    """Reads a plan that `begin` wrote."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            plan = json.loads(file.read())
+        if not isinstance(plan, dict) or not {"tfr_ext", "flags", "files"} <= set(plan):
+            raise ValueError("expected an object with 'tfr_ext', 'flags' and 'files'")
+        if not isinstance(plan["flags"], dict) or not isinstance(plan["files"], dict):
+            raise ValueError("expected objects for 'flags' and 'files'")
+    except (RecursionError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not what pipelines.prepare writes: {error}. Name another "
+            "--output_dir, or remove this file and the shards."
+        ) from error
+    return plan
+
+
+def _owned(directory: str) -> set[str]:
+    """Returns the names of shards, and of the manifest, that were written here."""
+    try:
+        content = manifest.load(directory)
+    except ValueError:  # It is somebody else's.
+        content = None
+    if content is not None:
+        shards = [s.name for split in content.splits.values() for s in split.shards]
+        return {manifest.FILE_NAME, *filter(_SHARD.fullmatch, shards)}
+    path = os.path.join(directory, prepare_units.WORK_DIRECTORY, _PLAN_FILE)
+    if tf.io.gfile.exists(path):
+        _read_plan(path)
+        return {*filter(_SHARD.fullmatch, _names(directory))}
+    return set()
+
+
+def _check_owned(directory: str) -> None:
+    """Checks that there are no shards or manifest but those that were written here."""
+    there = {n for n in _names(directory) if _SHARD.fullmatch(n)}
+    there |= {manifest.FILE_NAME} & set(_names(directory))
+    foreign = sorted(there - _owned(directory))
+    if foreign:
+        raise ValueError(
+            f"--output_dir={directory} has files that pipelines.prepare did not write "
+            f"and would replace: {', '.join(foreign)}. Name another directory, or move "
+            "them away."
+        )
 
 
 def check_source(directory: str, files: Iterable[str]) -> None:
@@ -101,17 +165,54 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def finish(directory: str, content: manifest.Manifest) -> None:
+def finish(directory: str, content: manifest.Manifest, written_in: str) -> None:
     """Writes the manifest, without which nothing is finished, and tidies up.
 
     Args:
-        directory: where the shards are.
+        directory: where the shards go.
         content: what they hold.
+        written_in: where they are, as `begin` returned it.
     """
     path = os.path.join(directory, manifest.FILE_NAME)
-    prepare_units.write_text(path, content.as_json())
     work = os.path.join(directory, prepare_units.WORK_DIRECTORY)
-    _clear(work, lambda name: name != _PLAN_FILE)
+    if written_in != directory:
+        before = _owned(directory)
+        tf.io.gfile.remove(path)  # First: without it nothing is finished.
+        _clear(directory, before.__contains__)
+        _clear(work, _WORK_FILE.fullmatch)
+        _move(
+            os.path.join(written_in, prepare_units.WORK_DIRECTORY, _PLAN_FILE),
+            os.path.join(work, _PLAN_FILE),
+        )
+        for split in content.splits.values():
+            for shard in split.shards:
+                _move(
+                    os.path.join(written_in, shard.name),
+                    os.path.join(directory, shard.name),
+                )
+    prepare_units.write_text(path, content.as_json())
+    _clear(work, lambda name: name != _PLAN_FILE and _WORK_FILE.fullmatch(name))
+
+
+def tidy(directory: str, written_in: str) -> None:
+    """Removes the place of shards that were to replace others, if it is still there.
+
+    Args:
+        directory: where the shards go.
+        written_in: where they are, as `begin` returned it.
+    """
+    if written_in != directory:
+        _remove(written_in)
+
+
+def _move(source: str, target: str) -> None:
+    tf.io.gfile.rename(source, target, overwrite=True)
+
+
+def _remove(directory: str) -> None:
+    """Removes a directory in which `begin` began, if it is there."""
+    if tf.io.gfile.isdir(directory):
+        tf.io.gfile.rmtree(directory)
 
 
 def _clear(directory: str, is_ours: Callable[[str], Any]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from absl import flags
 
 from pipelines import flags as shared_flags
@@ -22,12 +20,41 @@ _NOT_PART_OF_A_RUN = (
     "verbose",
 )
 _ALWAYS_TOLD = ("seed",)
+_COMMAND = "python -m pipelines.train"
+_DATA = "# The data that it read: SHA-256 "
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
 
 
-def as_flag_file(comment: str) -> str:
-    """Returns the text of a flag file with the present value of every own flag."""
-    return "\n".join([f"# {comment}", *_own_flags().values()]) + "\n"
+def as_flag_file(data: str) -> str:
+    """Returns the text of a flag file with the present value of every own flag.
+
+    Args:
+        data: the digest of the data.
+    """
+    return (
+        "\n".join(
+            [
+                f"# Runs again by: {_COMMAND} --flagfile=THIS_FILE "
+                "--model_dir=ANOTHER_DIRECTORY",
+                f"{_DATA}{data}",
+                *_own_flags().values(),
+            ]
+        )
+        + "\n"
+    )
+
+
+def is_of_training(flag_file: str) -> bool:
+    """Tells whether a text is one that `as_flag_file` returned."""
+    return flag_file.startswith(f"# Runs again by: {_COMMAND} ")
+
+
+def data_digest(flag_file: str) -> str | None:
+    """Returns the digest that a flag file has; older ones have none."""
+    for line in flag_file.splitlines():
+        if line.startswith(_DATA):
+            return line[len(_DATA) :]
+    return None
 
 
 def differences(flag_file: str) -> list[str]:
@@ -54,19 +81,6 @@ def differences(flag_file: str) -> list[str]:
         for name in dict.fromkeys([*then, *now])
         if name not in _NOT_PART_OF_A_RUN and then.get(name) != now.get(name)
     ]
-
-
-def is_other_run(directory: str) -> bool:
-    """Tells whether a directory has a run with other flags.
-
-    Args:
-        directory: as --model_dir names it.
-    """
-    path = os.path.join(directory, "flags.cfg")
-    if not os.path.exists(path):
-        return False
-    with open(path, encoding="utf-8") as file:
-        return bool(differences(file.read()))
 
 
 def data_source() -> tuple[str, ...]:

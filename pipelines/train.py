@@ -14,11 +14,13 @@ from absl import flags
 
 import tfr_ext
 from pipelines import (
+    checksums,
     command,
     inputs,
     labels,
+    lock,
     outputs,
-    run_flags,
+    run_directory,
     training_checks,
     training_flags,
 )
@@ -41,15 +43,39 @@ def train() -> None:
     """Trains as the flags say and leaves all files in --model_dir."""
     strategy = prepare_tensorflow()
     checked = training_checks.check_flags()
+    # Of several workers one writes: the others are not alone in its directory.
+    if pipeline.is_writer(strategy):
+        with lock.alone(FLAGS.model_dir, "training"):
+            train_alone(strategy, checked)
+    else:
+        train_alone(strategy, checked)
+
+
+def train_alone(
+    strategy: tf.distribute.Strategy | None, checked: training_checks.Checked
+) -> None:
+    """Trains in a directory that no other training has.
+
+    Args:
+        strategy: the strategy, if there is one.
+        checked: what the flags say.
+    """
     loss_params, loss_schedules, head = (
         checked.loss_params,
         checked.loss_schedules,
         checked.head,
     )
     names, convention, wanted = checked.names, checked.convention, checked.labels
-    if is_finished():
+    directory = run_directory.RunDirectory()
+    directory.check()
+    source = checksums.DigestedSource(FLAGS)
+    splits = inputs.load(FLAGS, source)
+    directory.check_data(source.hexdigest())
+    if not FLAGS.overwrite and directory.is_finished:
+        print(f"The run in {FLAGS.model_dir} is finished: there is nothing to do.")
+        if FLAGS.export_model and not os.path.exists(directory.files.path("export")):
+            print("It has no export, as --noexport_model was given then.")
         return
-    splits = inputs.load(FLAGS)
     everything = [splits.train, splits.valid, splits.test]
     highest = wanted.highest(FLAGS.max_label, everything)
     convention = dataclasses.replace(convention, max_label=highest)
@@ -110,20 +136,15 @@ def train() -> None:
             label_values=wanted.values or head.label_values(splits.train),
             loss_diagnostics=FLAGS.loss_diagnostics,
             checkpoint_epochs=FLAGS.checkpoint_epochs,
+            resume=not FLAGS.overwrite and directory.has_trained,
         ),
         strategy,
+        directory.begin,
     )
-    if ranking.is_writer:
-        checkpoints.write_atomically(
-            os.path.join(FLAGS.model_dir, "flags.cfg"),
-            run_flags.as_flag_file(
-                "Runs again by: python -m pipelines.train --flagfile=THIS_FILE "
-                "--model_dir=ANOTHER_DIRECTORY"
-            ),
-        )
     trained = ranking.train_and_validate(training_flags.keras_verbosity())
     if ranking.is_writer:
-        report(trained, splits, names, convention, wanted)
+        directory.begin()
+        report(directory, trained, splits, names, convention, wanted)
     ranking.wait_for_all()
 
 
@@ -158,37 +179,8 @@ def prepare_tensorflow() -> tf.distribute.Strategy | None:
     )
 
 
-def is_finished() -> bool:
-    """Tells whether --model_dir has this very run, finished.
-
-    With --overwrite what is there is removed.
-
-    Raises:
-        ValueError: if it has another run.
-    """
-    directory = FLAGS.model_dir
-    flag_file = os.path.join(directory, "flags.cfg")
-    if FLAGS.overwrite:
-        outputs.remove_run(directory)
-    if not os.path.exists(flag_file):
-        return False
-    with open(flag_file, encoding="utf-8") as file:
-        differences = run_flags.differences(file.read())
-    if differences:
-        raise ValueError(
-            f"--model_dir={directory} has a run with other flags:\n  "
-            + "\n  ".join(differences)
-            + "\nName another directory, or start anew in this one with --overwrite."
-        )
-    if os.path.exists(os.path.join(directory, "metrics.json")):
-        print(f"The run in {directory} is finished: there is nothing to do.")
-        if FLAGS.export_model and not os.path.exists(os.path.join(directory, "export")):
-            print("It has no export, as --noexport_model was given then.")
-        return True
-    return False
-
-
 def report(
+    run: run_directory.RunDirectory,
     trained: pipeline.Trained,
     splits: inputs.Splits,
     names: list[str],
@@ -197,6 +189,7 @@ def report(
 ) -> None:
     """Evaluates and exports the model; writes and prints the results."""
     directory = FLAGS.model_dir
+    run.files.remove(run_directory.RESULTS)  # Left by a process that was killed.
     scores = {
         name: data.score_lists(trained.model, lists, FLAGS.batch_size)
         for name, lists in (("valid", splits.valid), ("test", splits.test))
@@ -254,6 +247,7 @@ def report(
         f"Best epoch by validation {FLAGS.monitor}: {trained.best_epoch} of "
         f"{len(trained.history['loss'])}. {convention.describe()}\n"
         f"{outputs.metric_table(results)}"
+        + f"\nWritten in {directory}: {', '.join(run.files.present())}"
         + (f"\nExported for serving: {exported}" if exported else "")
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 
 from pipelines import flags as shared_flags
-from pipelines import heads
+from pipelines import heads, path_flags
 from tfr_ext import data, models, schedules
 from tfr_ext.losses import lambda_weights
 from tfr_ext.models import scorers, transforms
@@ -29,9 +29,8 @@ def define_training_flags(model_dir: bool = True) -> None:
     Args:
         model_dir: whether --model_dir must be given.
     """
-    flags.DEFINE_string(
+    path_flags.define(
         "model_dir",
-        None,
         "Directory that gets all files of the run.",
         required=model_dir,
     )
@@ -194,8 +193,8 @@ def define_training_flags(model_dir: bool = True) -> None:
     flags.DEFINE_bool(
         "overwrite",
         False,
-        "Start anew in a --model_dir that has another run; its files are removed, but "
-        "for exported versions.",
+        "Replace the run that --model_dir has, but for exported versions, as soon as "
+        "the first epoch of the new one has ended.",
     )
     flags.DEFINE_integer(
         "checkpoint_epochs",
@@ -255,6 +254,11 @@ def loss_parameters() -> dict[str, Any]:
             what the lambda weight is.
     """
     params = shared_flags.parse_parameters(FLAGS.loss_param, "loss_param")
+    for name in ("reduction", "ragged"):
+        if name in params:
+            raise ValueError(
+                f"--loss_param={name}=...: training sets {name!r} itself. Leave it out."
+            )
     weight = {
         "lambda_weight": FLAGS.lambda_weight,
         "lambda_weight_params": shared_flags.parse_parameters(

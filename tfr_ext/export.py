@@ -20,7 +20,7 @@ DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 MASKED_SIGNATURE = "masked"
 ELWC_SIGNATURE = "elwc"
 
-_ASIDE = ".writing-"
+_ASIDE = ".tfr_ext-writing-"
 _EXTRA, _ABOUT = "assets.extra", "tfr_ext.json"
 
 
@@ -170,11 +170,7 @@ class ExportedScorer:
         self._masked = self._loaded.signatures[MASKED_SIGNATURE]
         spec = self._masked.structured_input_signature[1][FEATURES]
         self.num_features = spec.shape[-1]
-        self.max_label: float | None = None
-        about = os.path.join(directory, _EXTRA, _ABOUT)
-        if tf.io.gfile.exists(about):
-            with tf.io.gfile.GFile(about) as file:
-                self.max_label = json.loads(file.read())["max_label"]
+        self.max_label = _read_max_label(os.path.join(directory, _EXTRA, _ABOUT))
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
         """Returns float32 scores `[num_items]`, in the order of the items.
@@ -188,6 +184,25 @@ class ExportedScorer:
             lists,
             batch_size,
         )
+
+
+def _read_max_label(path: str) -> float | None:
+    """Reads what `export_ranker` wrote of the collection, if it is there."""
+    if not tf.io.gfile.exists(path):
+        return None
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            content = json.loads(file.read())
+        if not isinstance(content, dict) or "max_label" not in content:
+            raise ValueError("expected an object with 'max_label'")
+        highest = content["max_label"]
+        if highest is not None and (type(highest) not in (int, float) or highest <= 0):
+            raise ValueError(f"'max_label' must be positive or null, not {highest!r}")
+    except (RecursionError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not what export_ranker writes: {error}. Export the model again."
+        ) from error
+    return highest
 
 
 def load_scorer(path: str) -> ExportedScorer:

@@ -12,7 +12,15 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 from absl import logging
 
-from tfr_ext import checkpoints, diagnosis, export, losses, models, schedules
+from tfr_ext import (
+    checkpoints,
+    diagnosis,
+    export,
+    late_tensorboard,
+    losses,
+    models,
+    schedules,
+)
 from tfr_ext.data import (
     BatchedLists,
     ElwcFeatures,
@@ -51,6 +59,8 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
             `diagnosis.TrainingDiagnosis`, and the metrics that the loss has of itself
             are computed.
         checkpoint_epochs: epochs from one checkpoint to the next.
+        resume: whether training goes on from the checkpoints in `model_dir`; else they
+            are replaced.
     """
 
     loss_params: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -64,6 +74,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     loss_diagnostics: bool = False
     checkpoint_epochs: int = 1
     steps_per_execution: int = 1
+    resume: bool = True
 
     def __post_init__(self) -> None:
         """Refuses what TensorFlow Ranking's pipeline has and this one does not."""
@@ -170,22 +181,22 @@ class Trained:
     best_epoch: int
 
 
-class _EpochLogs(tf.keras.callbacks.TensorBoard):
-    """TensorBoard's logs of epochs.
+def is_writer(strategy: tf.distribute.Strategy | None) -> bool:
+    """Tells whether this process writes the files.
 
-    Keras' own callback also prepares those of each batch, which it then does not write:
-    with small batches that takes as long as training.
+    Of several workers it is the chief, or worker 0 where none is declared.
+
+    Args:
+        strategy: the strategy under which it trains.
     """
-
-    def on_train_batch_begin(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        """Does nothing."""
-
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        """Does nothing."""
+    resolver = getattr(strategy, "cluster_resolver", None)
+    if resolver is None or not resolver.task_type:
+        return True
+    chief = "chief" in resolver.cluster_spec().jobs
+    return (resolver.task_type, resolver.task_id) == (
+        "chief" if chief else "worker",
+        0,
+    )
 
 
 class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
@@ -202,6 +213,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         dataset_builder: ListsDatasetBuilder,
         hparams: RankingHparams,
         strategy: tf.distribute.Strategy | None = None,
+        before_writing: Callable[[], None] = lambda: None,
     ):
         """Initialises the pipeline.
 
@@ -212,6 +224,8 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
                 None for whole passes over the data.
             strategy: the strategy, in place of the one that `hparams.strategy` names:
                 one of several workers has to be made before TensorFlow does anything.
+            before_writing: called by the writer at the end of its first epoch, before
+                anything is written.
 
         Raises:
             ValueError: if the loss, a parameter of it, the monitored metric or the
@@ -255,22 +269,14 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
             min_delta=hparams.early_stopping_min_delta,
             writer=self.is_writer,
             every=hparams.checkpoint_epochs,
+            resume=hparams.resume,
+            before_writing=before_writing,
         )
 
     @property
     def is_writer(self) -> bool:
-        """Whether this process writes the files.
-
-        Of several workers it is the chief, or worker 0 where none is declared.
-        """
-        resolver = getattr(self._strategy, "cluster_resolver", None)
-        if resolver is None or not resolver.task_type:
-            return True
-        chief = "chief" in resolver.cluster_spec().jobs
-        return (resolver.task_type, resolver.task_id) == (
-            "chief" if chief else "worker",
-            0,
-        )
+        """Whether this process writes the files."""
+        return is_writer(self._strategy)
 
     def build_loss(self) -> tf.keras.losses.Loss:
         """See `AbstractPipeline`."""
@@ -298,7 +304,7 @@ class RankingPipeline(tfr.keras.pipeline.ModelFitPipeline):
         callbacks = [diagnosis.StopAtBadLoss(self._batch), self._training]
         if self.is_writer:
             logs = os.path.join(self._hparams.model_dir, "tensorboard")
-            callbacks.append(_EpochLogs(logs, write_graph=False))
+            callbacks.append(late_tensorboard.LateTensorBoard(logs))
         return callbacks
 
     def _batch(self, epoch: int, batch: int) -> tuple:

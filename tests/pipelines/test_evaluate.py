@@ -163,7 +163,7 @@ def test_a_run_that_lacks_queries_and_documents(run, tmp_path):
         (["--metrics=opa_5", "--run=x"], ["'opa' has no cut-off"]),
         (["--dataset=text", "--test_path={wide}", "--scores={wide}"],
          ["wide.txt:1: expected one number"]),
-        (["--run=x", "--output_dir={model}"], ["a run of pipelines.train"]),
+        (["--run=x", "--output_dir={model}"], ["did not write", "run.trec"]),
         (["--export=nowhere"], ["nowhere"]),
         (["--run=nowhere"], ["nowhere"]),
         (["--dataset=text", "--run=x"], ["--test_path"]),

@@ -246,16 +246,58 @@ def test_a_damaged_shard_is_written_again(tmp_path, run):
     run(*given)
     expected = files_of(tmp_path / "out")
     # As killed right before the manifest, and then one shard is cut and one lost.
+    killed = tmp_path / "killed"
+    given = [*given[:-1], f"--output_dir={killed}"]
     with pytest.raises(KeyError):
-        run(*given, "--overwrite", work=interrupted_before_the_manifest)
-    names = shards(tmp_path / "out")
-    assert not (tmp_path / "out" / "manifest.json").exists()
-    os.truncate(tmp_path / "out" / names[2], 100)
-    (tmp_path / "out" / names[4]).unlink()
+        run(*given, work=interrupted_before_the_manifest)
+    names = shards(killed)
+    assert not (killed / "manifest.json").exists()
+    os.truncate(killed / names[2], 100)
+    (killed / names[4]).unlink()
     printed = run(*given)
     assert f"{names[2]}: " in printed and f"{names[4]}: " in printed
     assert f"{names[0]}: " not in printed
-    assert files_of(tmp_path / "out") == expected
+    assert files_of(killed) == expected
+
+
+@pytest.mark.parametrize("end", ["killed", "bad"])
+def test_an_overwrite_that_does_not_end_leaves_the_shards(tmp_path, run, end):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    run(*given)
+    before = files_of(tmp_path / "out")
+    if end == "killed":
+        with pytest.raises(KeyError):
+            run(*given, "--overwrite", work=interrupted_before_the_manifest)
+    else:
+        with open(tmp_path / "train.txt", "a") as file:
+            file.write("1 qid:new 1:wrong\n")
+        with pytest.raises(ValueError, match="wrong"):
+            run(*given, "--overwrite")
+    assert files_of(tmp_path / "out") == before
+
+
+def test_an_overwrite_removes_no_shards_of_somebody_else(tmp_path, run):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}", "--overwrite")
+    for name in ("manifest.json", "train-00000-of-00001.tfrecord"):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / name).write_text("mine")
+        with pytest.raises(ValueError, match=f"did not write .*: {name}"):
+            run(*given)
+        assert (tmp_path / "out" / name).read_text() == "mine"
+        (tmp_path / "out" / name).unlink()
+    run(*given)
+    (tmp_path / "out" / "train-00000-of-00099.tfrecord").write_text("mine")
+    with pytest.raises(ValueError, match="of-00099.tfrecord"):
+        run(*given)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"tfr_ext": 1}'])
+def test_a_broken_plan_is_named(tmp_path, run, text):
+    given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
+    (tmp_path / "out" / ".prepare").mkdir(parents=True)
+    (tmp_path / "out" / ".prepare" / "plan.json").write_text(text)
+    with pytest.raises(ValueError, match="plan.json is not what pipelines.prepare"):
+        run(*given)
 
 
 def interrupted_before_the_manifest():

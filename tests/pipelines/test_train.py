@@ -44,6 +44,7 @@ def test_the_files_of_a_run(run):
     assert {
         "checkpoints",
         "tensorboard",
+        ".written_by_train",
         "flags.cfg",
         "metrics.json",
         "history.tsv",

@@ -230,17 +230,6 @@ class ItemwiseLoss(RankingLoss):
     mean reductions are means over lists of the mean over a list's real items.
     """
 
-    def _per_loss(self, items: tf.Tensor) -> tf.Tensor:
-        return items
-
-    def _per_loss(self, items: tf.Tensor) -> tf.Tensor:
-        """Tells which losses some items are part of, in a shape `compute` returns.
-
-        Args:
-            items: True at these items, `[batch, list]`.
-        """
-        return items
-
     def _unweighted(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
         weights = tf.cast(mask, dtype)
         return self._normalized_weights(weights, mask, weights)

@@ -1,0 +1,78 @@
+"""One process at a time in a directory."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+
+_NAME = ".tfr_ext.lock"
+
+
+@contextlib.contextmanager
+def alone(directory: str, work: str) -> Iterator[None]:
+    """Holds a directory for one process at a time.
+
+    The operating system frees it when the process ends, however that happens. What this
+    made is removed at the end: the lock's file, and the directory if nothing is in it.
+
+    Args:
+        directory: which is made if it is not there.
+        work: what the process does there, such as 'training', for messages.
+
+    Raises:
+        ValueError: if another process holds it.
+    """
+    made = _make(directory)
+    path = os.path.join(directory, _NAME)
+    descriptor = None
+    try:
+        descriptor = _locked(path, work)
+        yield
+    finally:
+        if descriptor is not None:
+            if os.fstat(descriptor).st_size == 0:  # Else it is not ours.
+                with contextlib.suppress(OSError):
+                    os.remove(path)  # While it is held, so that nobody else holds it.
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            for folder in made:
+                os.rmdir(folder)
+
+
+def _locked(path: str, work: str) -> int:
+    """Returns the descriptor of a file that is locked, and still there."""
+    while True:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ValueError(
+                f"Another {work} is running in {os.path.dirname(path)}: wait for its "
+                "end, or name another directory."
+            ) from None
+        except OSError as error:
+            print(
+                f"{path} cannot be locked ({error.strerror}): see to it that no other "
+                f"{work} runs there.",
+                flush=True,
+            )
+            return descriptor
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        os.close(descriptor)  # Its holder has just ended, and removed it.
+
+
+def _make(directory: str) -> list[str]:
+    """Makes a directory, and returns what was made, the innermost first."""
+    made = []
+    folder = os.path.abspath(directory)
+    while not os.path.lexists(folder):
+        made.append(folder)
+        folder = os.path.dirname(folder)
+    os.makedirs(directory, exist_ok=True)
+    return made

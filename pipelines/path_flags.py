@@ -1,0 +1,95 @@
+"""Flags that hold a path, which must not be empty.
+
+An unset variable of a shell leaves one empty: `--model_dir=$UNSET` would otherwise mean
+the current directory, and `--valid_path=$UNSET` that queries are held out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+flags.disclaim_key_flags()  # They are those of the module that defines them here.
+
+_EXPECTED = "expected a path, found nothing. Name one, or leave the flag out."
+# Every command has one of them: with it --flagfile is checked, which is absl's own.
+_PLACES = ("model_dir", "output_dir")
+
+
+def define(name: str, help: str, required: bool = False) -> None:
+    """Defines a flag that holds one path.
+
+    Args:
+        name: name of the flag.
+        help: what it is for.
+        required: whether it must be given.
+    """
+    flags.DEFINE_string(name, None, help, required=required)
+    flags.register_validator(
+        name, lambda path: path is None or _is_named(path), _EXPECTED
+    )
+    if name in _PLACES:
+        flags.register_validator(
+            name,
+            lambda path: not is_empty_in(sys.argv, "flagfile"),
+            f"--flagfile=: {_EXPECTED}",
+        )
+
+
+def define_list(name: str, help: str) -> None:
+    """Defines a flag that holds paths, separated by commas; none by default.
+
+    Flag files may have it empty, as the `flags.cfg` of a run without such files has.
+
+    Args:
+        name: name of the flag.
+        help: what it is for.
+    """
+    flags.DEFINE_list(name, [], help)
+    flags.register_validator(
+        name,
+        lambda paths: all(map(_is_named, paths)) and not is_empty_in(sys.argv, name),
+        _EXPECTED,
+    )
+
+
+def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
+    """Checks that none of the flags is given without a value.
+
+    Args:
+        arguments: the arguments of a command.
+        names: flags that `define_list` defined.
+
+    Raises:
+        ValueError: if one is.
+    """
+    for name in names:
+        if is_empty_in(arguments, name):
+            raise ValueError(f"--{name}=: {_EXPECTED}")
+
+
+def is_empty_in(arguments: Sequence[str], name: str) -> bool:
+    """Tells whether a flag is given without a value.
+
+    Args:
+        arguments: the arguments of a command.
+        name: name of the flag.
+
+    Examples:
+        >>> is_empty_in(["--test_path=", "--gain=linear"], "test_path")
+        True
+        >>> is_empty_in(["--test_path", "x.txt"], "test_path")
+        False
+    """
+    for argument, following in zip(arguments, [*arguments[1:], None]):
+        flag, equals, value = argument.partition("=")
+        if argument.startswith("-") and flag.lstrip("-") == name:
+            if not _is_named(value if equals else following or ""):
+                return True
+    return False
+
+
+def _is_named(path: str) -> bool:
+    return bool(path.strip())

@@ -1,0 +1,223 @@
+"""No command touches files that it did not write, and none two runs at a time."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pipelines import lock, path_flags, written
+from tests.commands import ROOT
+from tests.conftest import run_command
+from tests.pipelines.test_train import SMALL
+
+DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "flagfile")
+PATHS = {
+    "train": ("model_dir", *DATA),
+    "evaluate": ("export", "run", "scores", "output_dir", *DATA),
+    "compare": ("output_dir", "flagfile"),
+    "experiment": ("output_dir", "cells_dir", *DATA),
+    "prepare": ("output_dir", *DATA),
+}
+# Flags with which a command gets as far as its data; each names no loss or file of
+# these lists, so that it fails there.
+GIVEN = {
+    "train": ("--model_dir={out}", "--overwrite"),
+    "evaluate": ("--run={out}/absent.trec", "--output_dir={out}"),
+    "compare": ("{out}/a", "{out}/b", "--output_dir={out}"),
+    "experiment": ("--method=A: --loss=list_net_loss", "--output_dir={out}"),
+    "prepare": ("--output_dir={out}", "--overwrite"),
+}
+OUTPUTS = {
+    "train": ("metrics.json", "run.trec", "flags.cfg", "checkpoints/last-1.index"),
+    "evaluate": ("metrics.json", "run.trec", "flags.cfg"),
+    "compare": ("table.md", "comparison.json"),
+    "experiment": ("cells.tsv", "experiment.json", "table.tex"),
+    "prepare": ("manifest.json", "train-00000-of-00001.tfrecord"),
+}
+QUICK = tuple(flag for flag in SMALL if "num_epochs" not in flag)
+
+
+def content(directory):
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def told(done):
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("command", PATHS)
+def test_empty_path_flags_are_refused(command, tmp_path):
+    """All flags of a command at once: each is named."""
+    names = [name for name in PATHS[command] if name != "flagfile"]
+    flags = [f"--{name}=" for name in names]
+    message = told(run_command(f"pipelines.{command}", *flags, check=False))
+    for name in names:
+        assert f"flag --{name}=" in message, name
+    place = "model_dir" if command == "train" else "output_dir"
+    flags = ["--flagfile=", f"--{place}={tmp_path}/out"]
+    message = told(run_command(f"pipelines.{command}", *flags, check=False))
+    assert "--flagfile=: expected a path" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_flag_that_is_a_path_is_in_the_table():
+    for command, names in PATHS.items():
+        done = run_command(f"pipelines.{command}", "--helpshort", check=False)
+        words = [line.strip() for line in done.stdout.splitlines()]
+        found = {
+            word[2:].partition(":")[0]
+            for word in words
+            if word.startswith("--")
+            and word.partition(":")[0].endswith(
+                ("_path", "_dir", "--export", "--run", "--scores")
+            )
+        }
+        found -= {"model_dir"} if command == "experiment" else set()
+        assert found <= {*names}, command
+
+
+@pytest.mark.parametrize("arguments", [["--x="], ["-x="], ["--x", ""], ["--x= "]])
+def test_ways_to_leave_a_flag_empty(arguments):
+    assert path_flags.is_empty_in(["command", *arguments], "x")
+    assert not path_flags.is_empty_in(["command", *arguments, "--x=a"][2:], "x")
+
+
+@pytest.mark.parametrize("command", GIVEN)
+def test_a_failing_command_leaves_every_file_as_it_was(command, tmp_path):
+    """With a data file that is not there, in a directory of somebody's files."""
+    names = [name for several in OUTPUTS.values() for name in several]
+    for owner in ("nobody", command):
+        out = tmp_path / owner
+        for name in names:
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_text("mine")
+        if owner == command:
+            record = written.Files(command, "", str(out), OUTPUTS[command])
+            record.claim()
+        before = content(out)
+        flags = [flag.format(out=out) for flag in GIVEN[command]]
+        if command != "compare":
+            absent = "test_path" if command == "evaluate" else "train_path"
+            flags += ["--dataset=text", f"--{absent}={tmp_path}/absent.txt"]
+        told(run_command(f"pipelines.{command}", *flags, check=False))
+        assert content(out) == before
+
+
+@pytest.mark.parametrize("name", OUTPUTS["train"])
+def test_foreign_files_are_named_and_stay(name, tmp_path):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    for flags in ((), ("--overwrite",)):
+        message = told(
+            run_command(
+                "pipelines.train",
+                *SMALL,
+                f"--model_dir={tmp_path}",
+                *flags,
+                check=False,
+            )
+        )
+        assert f"did not write and would replace: {name.split('/')[0]}" in message
+    assert content(tmp_path) == {name: b"mine"}
+
+
+def files(directory, *names, once=()):
+    return written.Files(
+        "test", "output_dir", str(directory), names, once, lambda _: bool(once)
+    )
+
+
+def test_what_a_record_has_may_be_replaced_and_no_more(tmp_path):
+    ours = files(tmp_path, "a", "b", "checkpoints", "tensorboard")
+    ours.check()
+    ours.claim()
+    for name in ("a", "checkpoints/last-3.index", "checkpoints/best-1_temp/part"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("ours")
+    mine = ("c", "checkpoints/notes.txt", "checkpoints/last.txt", "tensorboard/x")
+    for name in mine:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    ours.check()
+    with pytest.raises(ValueError, match="a is read, and test would replace it"):
+        ours.check([str(tmp_path / "a")])
+    with pytest.raises(ValueError, match="would replace: c"):
+        files(tmp_path, "a", "c").check()
+    ours.remove()
+    assert content(tmp_path).keys() == {*mine, ".written_by_test"}
+    # What came meanwhile is not claimed.
+    (tmp_path / "d").write_text("mine")
+    with pytest.raises(ValueError, match="would replace: d"):
+        files(tmp_path, "a", "d").claim()
+    # Of a directory without a record only what shows whose it is is believed.
+    (tmp_path / ".written_by_test").unlink()
+    (tmp_path / "a").write_text("older")
+    with pytest.raises(ValueError, match="would replace: a"):
+        ours.check()
+    files(tmp_path, "a", once=("a",)).check()
+
+
+def test_links_are_not_followed(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("mine.txt", "last-1.index"):
+        (elsewhere / name).write_text(name)
+    out = tmp_path / "out"
+    ours = files(out, "a", "checkpoints")
+    ours.claim()
+    (out / "a").symlink_to(elsewhere / "mine.txt")
+    (out / "checkpoints").symlink_to(elsewhere)
+    ours.remove()
+    assert os.listdir(elsewhere) == ["mine.txt"]  # The checkpoint was ours.
+    assert not (out / "a").is_symlink() and (out / "checkpoints").is_symlink()
+
+
+def test_a_kill_frees_the_lock_and_nothing_is_left(tmp_path):
+    out = tmp_path / "deep" / "out"
+    code = (
+        "import sys, time; from pipelines import lock\n"
+        f"with lock.alone({str(out)!r}, 'training'): print('held', flush=True); "
+        "time.sleep(99)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match=f"Another training is running in {out}"):
+            with lock.alone(str(out), "training"):
+                pass
+        holder.kill()
+    with lock.alone(str(out), "training"):
+        pass
+    assert os.listdir(out) == []
+    with lock.alone(str(tmp_path / "new" / "out"), "training"):
+        pass
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("command", ["train", "experiment", "prepare"])
+def test_a_second_process_is_refused(command, tmp_path):
+    flags = [flag.format(out=tmp_path) for flag in GIVEN[command]]
+    work = {"train": "training", "prepare": "preparation"}.get(command, command)
+    with lock.alone(str(tmp_path), work):
+        message = told(run_command(f"pipelines.{command}", *flags, check=False))
+    assert f"Another {work} is running in {tmp_path}" in message
+    assert os.listdir(tmp_path) == []
+
+
+def test_without_locks_it_goes_on_and_says_so(tmp_path, monkeypatch, capsys):
+    def no_locks(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(lock.fcntl, "flock", no_locks)
+    with lock.alone(str(tmp_path), "training"):
+        pass
+    assert "cannot be locked (Operation not supported)" in capsys.readouterr().out
