@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from typing import Any
 
 from pipelines import candidates
+from tfr_ext import json_files
 
 # Where what a cell printed goes, and how long it took.
 LOG = "log.txt"
 SECONDS = "seconds.txt"
+_KINDS = {"valid": (dict,), "test": (dict,)}  # of entries of a metrics.json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,15 +45,15 @@ class Cell:
 
     def metrics(self) -> dict[str, Any]:
         """Returns the content of its `metrics.json`."""
-        with open(os.path.join(self.directory, "metrics.json")) as file:
-            return json.load(file)
+        path = os.path.join(self.directory, "metrics.json")
+        return json_files.read_object(path, "`pipelines.train`", _KINDS)
 
     def seconds(self) -> float:
         """Returns how long it took, 0 if that is not known."""
         try:
             with open(os.path.join(self.directory, SECONDS)) as file:
                 return float(file.read())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return 0.0
 
     def failure(self) -> str:

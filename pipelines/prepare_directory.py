@@ -11,9 +11,11 @@ from typing import Any
 import tensorflow as tf
 
 from pipelines import prepare_units
+from tfr_ext import json_files
 from tfr_ext.data import manifest
 
 _PLAN_FILE = "plan.json"
+_KINDS = {"tfr_ext": (str,), "flags": (dict,), "files": (dict,)}
 _SHARD = re.compile(r"(train|valid|test)-\d{5}-of-\d{5}\.tfrecord")
 
 
@@ -39,8 +41,8 @@ def is_finished(directory: str, plan: Mapping[str, Any], overwrite: bool) -> boo
         _clear(work, lambda name: True)
     finished = tf.io.gfile.exists(manifest_path)
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            differences = _differences(json.loads(file.read()), plan)
+        then = json_files.read_object(path, "`pipelines.prepare`", _KINDS)
+        differences = _differences(then, plan)
         if differences:
             raise ValueError(
                 f"--output_dir={directory} has shards of something else:\n  "

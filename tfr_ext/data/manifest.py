@@ -119,7 +119,9 @@ def load(directory: str) -> Manifest | None:
         return Manifest(
             content["num_features"], content["num_grades"], content["source"], splits
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (
+        *(AttributeError, KeyError, RecursionError, TypeError, ValueError),
+    ) as error:
         raise ValueError(
             f"{path} is not a manifest of {_FORMAT!r}: {error!r}. "
             "`python -m pipelines.prepare` writes one."
