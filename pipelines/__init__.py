@@ -1,6 +1,12 @@
 """The commands of tfr_ext: flags in, files out."""
 
 import os
+import sys
+
+from pipelines import interruption
+
+if sys.argv[:1] == ["-m"]:  # A command is starting, and TensorFlow takes seconds.
+    interruption.watch()
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

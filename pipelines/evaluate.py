@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from pipelines import command, inputs, labels, long_lists, outputs
+from pipelines import command, flag_types, inputs, labels, long_lists, outputs
 from pipelines import flags as shared_flags
 from tfr_ext import checkpoints, data, export, metrics
 
@@ -68,7 +68,7 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "print_per_query", False, "Print the metrics of each query before the means."
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "batch_size", 128, "Lists that the model scores at a time.", lower_bound=1
     )
 

@@ -21,6 +21,7 @@ from absl import flags
 import tfr_ext
 from pipelines import (
     command,
+    flag_types,
     inputs,
     prepare_beam,
     prepare_directory,
@@ -53,7 +54,7 @@ def define_flags() -> None:
         "that TensorFlow knows.",
         required=True,
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "shard_megabytes",
         64,
         "About how much text, or how many features, a shard is made of. The shards of "
@@ -253,4 +254,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command.run(main)
+    command.run(main, goes_on=True)
