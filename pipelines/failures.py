@@ -16,12 +16,13 @@ FLAGS = flags.FLAGS
 # What a user can mend: reported by `explain`, without a traceback.
 MENDABLE = (ValueError, OSError, MemoryError, FloatingPointError, tf.errors.OpError)
 
-_NO_SPACE = "No space left on device"
 _FULL = {
     errno.ENOSPC: "is full",
     errno.EDQUOT: "is full for this user",
     errno.EFBIG: "takes no larger file",
 }
+# The same in errors of TensorFlow and Beam: a path, and what the system says.
+_FULL_TEXT = re.compile(rf"(?:(\S+); )?({'|'.join(map(os.strerror, _FULL))})")
 # By what a command's work grows, and what writes.
 _SIZES = (
     *("batch_size", "list_size", "eval_list_size", "hidden_sizes", "jobs"),
@@ -43,9 +44,10 @@ def explain(error: BaseException) -> str:
     first = re.sub(r"\{\{.*?\}\} ?", "", text.splitlines()[0]).strip()
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"{_disk(error.filename)} {_FULL[error.errno]}. {_ROOM} ({first})"
-    if isinstance(error, (OSError, tf.errors.OpError)) and _NO_SPACE in text:
-        path = re.search(rf"(\S+); {_NO_SPACE}", text)
-        return f"{_disk(path and path[1])} is full. {_ROOM} ({first})"
+    full = _FULL_TEXT.search(text)
+    if isinstance(error, (OSError, tf.errors.OpError)) and full:
+        told = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
+        return f"{_disk(full[1])} {told}. {_ROOM} ({first})"
     if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)) or (
         isinstance(error, ValueError) and text.startswith(_TOO_LARGE)
     ):
