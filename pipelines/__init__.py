@@ -1,6 +1,11 @@
 """The commands of tfr_ext: flags in, files out."""
 
-from pipelines import quiet_start
+import sys
+
+from pipelines import interruption, quiet_start
+
+if sys.argv[:1] == ["-m"]:  # A command is starting, and TensorFlow takes seconds.
+    interruption.watch()
 
 # Before TensorFlow, so that it finds the Keras that TensorFlow Ranking needs.
 with quiet_start.hidden():

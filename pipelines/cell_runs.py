@@ -6,10 +6,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 from typing import Any
 
-from pipelines import cell_work
+from pipelines import cell_work, interruption
 from pipelines.cells import LOG, SECONDS, Cell, Outcome, Plan
 from tfr_ext import checkpoints
 
@@ -138,6 +138,8 @@ def _start(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
     # Forked from one that has imported TensorFlow, but done nothing with it.
     context: Any = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pipelines.cell_work", *_PRELOADED])
+    with interruption.shielded():
+        forkserver.ensure_running()  # All others are forked from it.
     ours, its = context.Pipe()
     process = context.Process(target=cell_work.enter, args=(work, its, *arguments))
     process.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,6 +22,8 @@ from pipelines import (
     candidates,
     checksums,
     command,
+    failures,
+    flag_files,
     run_directory,
     run_flags,
     train,
@@ -46,11 +49,13 @@ def enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
 
     threading.Thread(target=follow, daemon=True).start()
     train.define_flags()
-    work(pipe, *arguments)
+    with contextlib.suppress(BrokenPipeError):  # It has ended.
+        work(pipe, *arguments)
 
 
 def _parse(arguments: Sequence[str], model_dir: str) -> None:
     """Parses the flags of a cell in place of those before."""
+    flag_files.check(arguments)
     FLAGS.unparse_flags()
     FLAGS(["pipelines.train", *arguments, f"--model_dir={model_dir}"])
 
@@ -60,8 +65,8 @@ def check(pipe: Any, plan: Plan) -> None:
     command.quieten()
     try:
         pipe.send(_cells(plan))
-    except (*command.MENDABLE, flags.Error) as error:
-        pipe.send(str(error) or type(error).__name__)
+    except (*failures.MENDABLE, flags.Error) as error:
+        pipe.send(failures.explain(error))
 
 
 def _cells(plan: Plan) -> list[Cell]:
@@ -81,10 +86,10 @@ def _cells(plan: Plan) -> list[Cell]:
                     if source not in digests:
                         digests[source] = checksums.of_data(FLAGS)
                         training_checks.check_data()
-                except (*command.MENDABLE, flags.Error) as error:
+                except (*failures.MENDABLE, flags.Error) as error:
                     raise ValueError(
                         f"--method={candidate.method}, candidate {candidate.text!r}, "
-                        f"fold {fold}: {error}"
+                        f"fold {fold}: {failures.explain(error)}"
                     ) from error
                 identity = {
                     "data": digests[source],
@@ -120,9 +125,12 @@ def train_all(pipe: Any, threads: int, keep_models: bool) -> None:
             cell = pipe.recv()
         except EOFError:
             return
-        os.makedirs(cell.directory, exist_ok=True)
         path = os.path.join(cell.directory, LOG)
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            os.makedirs(cell.directory, exist_ok=True)
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        except OSError:
+            return  # The parent process meets the same, and tells it.
         for stream in (1, 2):
             os.dup2(log, stream)
         os.close(log)
@@ -142,8 +150,8 @@ def _train(cell: Cell, keep_models: bool) -> bool:
         # Half a run, on the same data in another place.
         FLAGS["overwrite"].value = run_directory.is_other_run(cell.directory)
         train.train()
-    except (*command.MENDABLE, flags.Error) as error:
-        print(f"Error: {' '.join(str(error).split())}", flush=True)
+    except (*failures.MENDABLE, flags.Error) as error:
+        print(f"Error: {' '.join(failures.explain(error).split())}", flush=True)
         return False
     except Exception as error:  # whatever it is: the others go on
         traceback.print_exc()

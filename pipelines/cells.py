@@ -54,7 +54,7 @@ class Cell:
         try:
             with open(os.path.join(self.directory, SECONDS)) as file:
                 return float(file.read())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return 0.0
 
     def failure(self) -> str:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 
 import tensorflow as tf
 from absl import app, flags, logging
 
-# What a user can mend: reported by its message, without a traceback.
-MENDABLE = (ValueError, OSError, FloatingPointError, tf.errors.OpError)
+from pipelines import failures, flag_files, interruption
+
+FLAGS = flags.FLAGS
 
 
-def run(work: Callable[..., None], takes_arguments: bool = False) -> None:
+def run(
+    work: Callable[..., None],
+    takes_arguments: bool = False,
+    goes_on: bool = False,
+) -> None:
     """Parses the flags, does the work, and ends the process.
 
-    What the user can mend ends it with a message instead of a traceback.
+    What the user can mend ends it with a message instead of a traceback, and Ctrl-C
+    with a line.
 
     Args:
         work: the command itself, called when flags can be read.
         takes_arguments: whether it is called with the arguments that are not flags,
             which are a mistake otherwise.
+        goes_on: whether the work, interrupted and started again, goes on.
     """
 
     def main(argv: list[str]) -> None:
@@ -28,16 +36,36 @@ def run(work: Callable[..., None], takes_arguments: bool = False) -> None:
         if arguments and not takes_arguments:
             raise app.UsageError(f"Unexpected arguments: {' '.join(arguments)}")
         quieten()
-        try:
-            work(arguments) if takes_arguments else work()
-        except MENDABLE as error:
-            sys.exit(f"Error: {error}")
+        with interruption.work(_advice if goes_on else lambda: ""):
+            try:
+                work(arguments) if takes_arguments else work()
+            except failures.MENDABLE as error:
+                sys.exit(f"Error: {failures.explain(error)}")
 
-    app.run(main)
+    interruption.watch()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # Lines are seen, and not lost.
+    app.run(main, flags_parser=_parse)
+
+
+def _parse(argv: list[str]) -> list[str]:
+    """Parses the flags as absl does, after a look at the flag files."""
+    try:
+        flag_files.check(argv[1:])
+    except flags.Error as error:
+        sys.exit(f"Error: {error}")
+    return app.parse_flags_with_usage(argv)
+
+
+def _advice() -> str:
+    """Returns how interrupted work goes on."""
+    if "overwrite" in FLAGS and FLAGS.overwrite:
+        return "; the same command without --overwrite goes on"
+    return "; the same command goes on"
 
 
 def quieten() -> None:
     """Silences TensorFlow's own progress reports, which would bury ours."""
-    if not flags.FLAGS["verbosity"].present:
+    if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
         tf.get_logger().setLevel("WARNING")

@@ -18,6 +18,7 @@ from pipelines import (
     comparison,
     comparison_options,
     comparison_outputs,
+    flag_types,
     path_flags,
     runs,
     tables,
@@ -29,14 +30,13 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    flags.DEFINE_list(
+    flag_types.define_metrics(
         "metrics", [], "Metrics to compare; those that all runs have if left out."
     )
-    flags.DEFINE_integer(
+    flag_types.define_seed(
         "seed",
         comparison.Options().seed,
         "Seed of the draws of --test=randomisation.",
-        lower_bound=0,
     )
     path_flags.define(
         "output_dir",
@@ -64,7 +64,7 @@ def define_options() -> None:
         significance.CORRECTIONS,
         "How p-values are corrected for the several comparisons of one metric.",
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "level",
         default.level,
         "Corrected p-values below it are significant.",
@@ -77,13 +77,13 @@ def define_options() -> None:
         "What runs are compared with: 'best', the run with the best mean of each "
         "metric, or the name of a run.",
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "num_resamples",
         default.num_resamples,
         "Draws of --test=randomisation.",
         lower_bound=1,
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "digits", default.digits, "Digits of the tables.", lower_bound=1
     )
     flags.DEFINE_bool(
@@ -91,7 +91,7 @@ def define_options() -> None:
         default.standard_errors,
         "Whether tables have the standard error over folds.",
     )
-    flags.DEFINE_string(
+    flag_types.define_metric(
         "plot_metric",
         default.plot_metric,
         "Metric of the plots of the page; ndcg_10, or else the first, if left out.",

@@ -131,21 +131,21 @@ def compare(
 ) -> Comparison:
     """Compares runs on the queries that all of them have.
 
+    One run alone has its means and their errors, and nothing that it is tested against.
+
     Args:
         runs: for each name the run's directories, or files `per_query.tsv`, folds and
             seeds in any order.
         options: what to compare, and how.
 
     Raises:
-        ValueError: if there are fewer than two runs, they have not the same queries in
-            the same folds, the same metrics and the same convention, or if an option
-            names what is not there.
+        ValueError: if there are no runs, they have not the same queries in the same
+            folds, the same metrics and the same convention, or if an option names what
+            is not there.
         OSError: if a file cannot be read.
     """
-    if len(runs) < 2:
-        raise ValueError(
-            f"A comparison needs at least two runs. Received: {len(runs)}."
-        )
+    if not runs:
+        raise ValueError("A comparison needs at least one run. Received: none.")
     if options.against not in (BEST, *runs):
         raise ValueError(
             f"`against` must be '{BEST}' or the name of a run, one of {list(runs)}. "
@@ -241,14 +241,15 @@ class _Metric:
             above = self._higher == (options.against == BEST)
             alternative = "greater" if above else "less"
         raw = np.ones(len(others))
-        raw[others] = significance.p_value(
-            reference,
-            self.values[others],
-            options.test,
-            alternative,
-            options.num_resamples,
-            options.seed,
-        )
+        if others.any():
+            raw[others] = significance.p_value(
+                reference,
+                self.values[others],
+                options.test,
+                alternative,
+                options.num_resamples,
+                options.seed,
+            )
         corrected = raw.copy()
         corrected[others] = significance.adjusted(raw[others], options.correction)
         signs = significance.direction(self.values, reference, options.test)

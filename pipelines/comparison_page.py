@@ -41,22 +41,10 @@ def html(comparison: Comparison) -> str:
         *(f"<p><b>Note:</b> {escape(note)}</p>" for note in comparison.notes),
         f"<h2>{escape(metric)} by fold</h2>",
         f'<div class="wide">{comparison_plots.fold_means(comparison)}</div>',
-        f"<h2>{escape(metric)}, query by query</h2>",
-        f"<p>What each run gains on {escape(_reference(comparison))}, from the query "
-        "that gains most to the one that loses most. Seeds are averaged.</p>",
-        _grid(comparison_plots.differences(comparison)),
+        *(_differences(comparison) if len(comparison.runs) > 1 else []),
         *_curves(comparison),
-        "<h2>p-values</h2>",
-        "<p>Corrected, and below that as the test gave them. A dash marks the "
-        "reference.</p>",
-        _table(comparison, _p_values),
-        "<h2>Wins / ties / losses</h2>",
-        "<p>Queries on which a run is better than the reference, equal, and worse.</p>",
-        _table(comparison, _counts),
-        "<h2>Spread</h2>",
-        "<p>Standard error over the folds, and below that the standard deviation over "
-        "seeds of the mean. A dash stands where there is one fold, or one seed.</p>",
-        _table(comparison, _spread),
+        *(_tests(comparison) if len(comparison.runs) > 1 else []),
+        *_spreads(comparison),
         f"<footer><p>tfr-ext {escape(version.__version__)}, "
         "<code>python -m pipelines.compare</code></p></footer>",
     ]
@@ -138,6 +126,43 @@ def _curves(comparison: Comparison) -> list[str]:
     if losses:
         sections += ["<h2>Loss</h2>", _grid(losses)]
     return sections
+
+
+def _differences(comparison: Comparison) -> list[str]:
+    """Returns the section on what runs gain on the reference."""
+    metric = tables.title_of(comparison.plot_metric)
+    return [
+        f"<h2>{escape(metric)}, query by query</h2>",
+        f"<p>What each run gains on {escape(_reference(comparison))}, from the query "
+        "that gains most to the one that loses most. Seeds are averaged.</p>",
+        _grid(comparison_plots.differences(comparison)),
+    ]
+
+
+def _tests(comparison: Comparison) -> list[str]:
+    """Returns the sections on the tests."""
+    return [
+        "<h2>p-values</h2>",
+        "<p>Corrected, and below that as the test gave them. A dash marks the "
+        "reference.</p>",
+        _table(comparison, _p_values),
+        "<h2>Wins / ties / losses</h2>",
+        "<p>Queries on which a run is better than the reference, equal, and worse.</p>",
+        _table(comparison, _counts),
+    ]
+
+
+def _spreads(comparison: Comparison) -> list[str]:
+    """Returns the section on the spread, nothing of one fold and one seed."""
+    results = [r for of_run in comparison.results.values() for r in of_run.values()]
+    if all(r.se_folds is None and r.sd_seeds is None for r in results):
+        return []
+    return [
+        "<h2>Spread</h2>",
+        "<p>Standard error over the folds, and below that the standard deviation over "
+        "seeds of the mean. A dash stands where there is one fold, or one seed.</p>",
+        _table(comparison, _spread),
+    ]
 
 
 def _p_values(result: Result, _: str) -> str:

@@ -22,6 +22,7 @@ from absl import flags
 
 from pipelines import (
     command,
+    flag_types,
     inputs,
     labels,
     long_lists,
@@ -78,7 +79,7 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "print_per_query", False, "Print the metrics of each query before the means."
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "batch_size", 128, "Lists that the model scores at a time.", lower_bound=1
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 
 import tensorflow as tf
 from absl import flags
@@ -28,6 +28,8 @@ from pipelines import (
     comparison_options,
     comparison_outputs,
     experiment_files,
+    failures,
+    flag_types,
     inputs,
     lock,
     path_flags,
@@ -60,14 +62,14 @@ def define_flags() -> None:
     )
     flags.DEFINE_list("folds", ["1"], "Names of the folds, for {fold} in any flag.")
     flags.DEFINE_list("seeds", [str(shared_flags.DEFAULT_SEED)], "Seeds.")
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "selection_seeds",
         1,
         "How many of the first --seeds every candidate is trained with. The chosen one "
         "is trained with all.",
         lower_bound=1,
     )
-    flags.DEFINE_string(
+    flag_types.define_metric(
         "select_by",
         None,
         "Validation metric by which a candidate is chosen for each method and fold; "
@@ -87,8 +89,8 @@ def define_flags() -> None:
         "Directory of the cells, which experiments may share; 'cells' in --output_dir "
         "if left out.",
     )
-    flags.DEFINE_integer("jobs", 2, "Processes at a time.", lower_bound=1)
-    flags.DEFINE_integer(
+    flag_types.define_integer("jobs", 2, "Processes at a time.", lower_bound=1)
+    flag_types.define_integer(
         "threads",
         1,
         "Threads of each process for one operation. The last digits of results depend "
@@ -107,7 +109,9 @@ def define_flags() -> None:
 def experiment() -> None:
     """Runs the experiment as the flags say, and leaves all files in --output_dir."""
     methods = candidates.parse_methods(FLAGS.method)
-    seeds = shared_flags.parse_integers(FLAGS.seeds, "seeds")
+    seeds = shared_flags.parse_integers(
+        FLAGS.seeds, "seeds", 0, flag_types.HIGHEST_SEED
+    )
     for name, given in (("seeds", seeds), ("folds", FLAGS.folds)):
         if not given or len(set(given)) < len(given):
             raise ValueError(f"--{name} must be different values. Received: {given}.")
@@ -158,8 +162,8 @@ def _run(
         threads=FLAGS.threads,
     )
     print(
-        f"{len(methods)} methods, {len(plan.candidates)} candidates, "
-        f"{len(plan.folds)} folds, {len(seeds)} seeds. Reading the data ...",
+        f"{_count(methods, 'method')}, {_count(plan.candidates, 'candidate')}, "
+        f"{_count(plan.folds, 'fold')}, {_count(seeds, 'seed')}. Reading the data ...",
         flush=True,
     )
     everything = cell_runs.check(plan)
@@ -175,6 +179,7 @@ def _run(
     }
     later = len(several) * len(plan.folds) * (len(seeds) - len(first))
     progress = _Progress(phases["select"], later)
+    print(_announcement(plan, phases["select"], later), flush=True)
     _train(phases["select"], progress)
     choices = selection.choose(
         [cell for cell in phases["select"] if cell.seed in first],
@@ -197,6 +202,7 @@ def _run(
         FLAGS.output_dir,
         phases,
         choices,
+        chosen,
         {
             "cells": len(trained),
             "candidates": len(plan.candidates),
@@ -220,8 +226,8 @@ def _run(
     wrong = []
     try:
         _compare(methods, chosen, len(plan.folds) * len(seeds))
-    except command.MENDABLE as error:
-        wrong.append(f"The comparison is not complete: {error}")
+    except failures.MENDABLE as error:
+        wrong.append(f"The comparison is not complete: {failures.explain(error)}")
     if failed:
         wrong.append(
             f"{len(failed)} of {len(trained)} cells failed; the same command tries "
@@ -232,12 +238,33 @@ def _run(
         sys.exit("Error: " + "\n".join(wrong))
 
 
+def _count(things: Sized, name: str) -> str:
+    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
+
+
 def _cells_dir() -> str:
     return FLAGS.cells_dir or os.path.join(FLAGS.output_dir, "cells")
 
 
 def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
     return choice is not None and cell.candidate == choice.candidate
+
+
+def _announcement(plan: cells.Plan, wanted: list[cells.Cell], later: int) -> str:
+    """Returns what the experiment is about to do.
+
+    Args:
+        plan: the plan.
+        wanted: the cells of the first phase.
+        later: number of cells of the next.
+    """
+    left = _unfinished(wanted)
+    then = f", then up to {later:,} with the candidates chosen" if later else ""
+    return (
+        f"Cells to train: {left:,}{then}. Up to {FLAGS.jobs} at a time, each in a "
+        f"process with --threads={plan.threads}; files and {cells.LOG} of each are in "
+        f"a directory of its own in {plan.cells_dir}."
+    )
 
 
 def _train(wanted: list[cells.Cell], progress: _Progress) -> None:
@@ -261,13 +288,13 @@ def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -
                 f"{num_cells} cells are missing."
             )
     whole = {m: found for m, found in runs.items() if len(found) == num_cells}
-    if len(whole) < 2 or FLAGS.against not in (comparison_options.BEST, *whole):
+    if not whole or FLAGS.against not in (comparison_options.BEST, *whole):
         print(
             "Nothing is compared: "
             + (
-                "there are not two methods."
-                if len(whole) < 2
-                else f"the baseline, {FLAGS.against}, is missing."
+                f"the baseline, {FLAGS.against}, is missing."
+                if whole
+                else "no method is finished."
             )
         )
         return
@@ -350,4 +377,4 @@ def _duration(seconds: float) -> str:
 
 if __name__ == "__main__":
     define_flags()
-    command.run(experiment)
+    command.run(experiment, goes_on=True)

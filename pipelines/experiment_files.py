@@ -37,6 +37,7 @@ def write(
     directory: str,
     phases: Mapping[str, Sequence[Cell]],
     choices: Mapping[tuple[str, str], Choice],
+    chosen: Sequence[Cell],
     facts: Mapping[str, Any],
 ) -> None:
     """Writes `cells.tsv`, `selected.tsv` and `experiment.json`.
@@ -45,6 +46,7 @@ def write(
         directory: where they go.
         phases: the cells of each phase; one of an earlier phase is not repeated.
         choices: what was chosen, by names of method and fold.
+        chosen: the cells of what was chosen.
         facts: the content of `experiment.json`.
     """
     rows: dict[Cell, dict[str, str]] = {}
@@ -56,20 +58,26 @@ def write(
     _write_table(os.path.join(directory, "cells.tsv"), columns, list(rows.values()))
     _write_table(
         os.path.join(directory, "selected.tsv"),
-        ["method", "fold", "candidate", "valid"],
-        [
-            {
-                "method": method,
-                "fold": fold,
-                "candidate": choice.candidate.text,
-                "valid": f"{choice.valid:.9g}",
-            }
-            for (method, fold), choice in choices.items()
-        ],
+        ["method", "fold", "seed", "candidate", "valid", "directory"],
+        [_selected(directory, choices, cell) for cell in chosen],
     )
     checkpoints.write_atomically(
         os.path.join(directory, "experiment.json"), outputs.as_json(facts)
     )
+
+
+def _selected(
+    directory: str, choices: Mapping[tuple[str, str], Choice], cell: Cell
+) -> dict[str, str]:
+    choice = choices[cell.candidate.method, cell.fold]
+    return {
+        "method": cell.candidate.method,
+        "fold": cell.fold,
+        "seed": str(cell.seed),
+        "candidate": choice.candidate.text,
+        "valid": f"{choice.valid:.9g}",
+        "directory": os.path.relpath(cell.directory, directory),
+    }
 
 
 def _row(directory: str, phase: str, cell: Cell) -> dict[str, str]:

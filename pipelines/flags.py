@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import flags
 
-from pipelines import path_flags
+from pipelines import flag_types, path_flags
 from tfr_ext import metrics
 from tfr_ext.data import text_files
 
@@ -53,36 +53,36 @@ def define_data_flags() -> None:
         "is prepared at its first use.",
     )
     for split in ("valid", "test"):
-        flags.DEFINE_float(
+        flag_types.define_float(
             f"{split}_fraction",
             0.2,
             f"Share of the training queries held out if --{split}_path is left out.",
             lower_bound=0.0,
             upper_bound=0.9,
         )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "num_features",
         None,
         "Number of features. Found from the training data if left out.",
         lower_bound=1,
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "missing_value", 0.0, "Value of a feature that the text gives as NULL."
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "list_size",
         None,
         "Most items of a list in training; longer lists are cut to the best of "
         "--first_stage_feature, or else to a random choice by --data_seed.",
         lower_bound=1,
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "eval_list_size",
         None,
         "The same for lists of validation and test, which are not cut without it.",
         lower_bound=1,
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "first_stage_feature",
         None,
         "Number of a feature, from 1 up as in LETOR text, by which --list_size and "
@@ -95,30 +95,30 @@ def define_data_flags() -> None:
         "Weight of each grade, rising, such as -1,0.5,1: each label becomes the "
         "expected weight of its label distribution, rescaled to 0 to 1.",
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "binarize_labels",
         None,
         "Least label that becomes 1; the others become 0. After --label_weights.",
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "synthetic_num_queries", 1000, "Synthetic queries, all splits.", lower_bound=3
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "synthetic_list_size", 40, "Items per synthetic query.", lower_bound=1
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "synthetic_document_features",
         20,
         "Features of a synthetic item.",
         lower_bound=1,
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "synthetic_query_features",
         5,
         "Features of a synthetic query: the weights of as many item features.",
         lower_bound=1,
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "synthetic_max_label", 4.0, "Greatest synthetic label.", lower_bound=1e-6
     )
     flags.DEFINE_bool(
@@ -131,15 +131,12 @@ def define_data_flags() -> None:
         "learn. --nosynthetic_shared_columns draws them anew for each query, as the "
         "PiRank paper's Appendix E does.",
     )
-    flags.DEFINE_integer(
-        "seed", DEFAULT_SEED, "Seed of everything random.", lower_bound=0
-    )
-    flags.DEFINE_integer(
+    flag_types.define_seed("seed", DEFAULT_SEED, "Seed of everything random.")
+    flag_types.define_seed(
         "data_seed",
         None,
         "Seed of synthetic lists, of the queries held out and of the items that "
         "--list_size leaves, if they are to stay the same under another --seed.",
-        lower_bound=0,
     )
     _define_elwc_flags()
 
@@ -180,11 +177,11 @@ def _define_elwc_flags() -> None:
 
 def define_metric_flags() -> None:
     """Defines what is evaluated, and by what convention."""
-    flags.DEFINE_list(
+    flag_types.define_metrics(
         "metrics",
         list(metrics.DEFAULT_METRICS),
         f"Metrics to evaluate: {', '.join(metrics.names())}, with a cut-off as in "
-        "ndcg_10 (all but opa).",
+        "ndcg_10 or ndcg@10 (all but opa).",
     )
     flags.DEFINE_enum(
         "empty_list",
@@ -195,12 +192,12 @@ def define_metric_flags() -> None:
     flags.DEFINE_enum(
         "gain", "exponential", ["exponential", "linear"], "Gain of a label in NDCG."
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "relevance_threshold",
         1.0,
         "Least label that is relevant to precision, MAP and MRR.",
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "max_label",
         None,
         "Highest grade of the collection, for ERR, nERR and losses that have "
@@ -245,7 +242,8 @@ def parse_parameters(assignments: list[str], flag: str) -> dict[str, Any]:
         one drops all that came before: so a command line overrides a flag file.
 
     Raises:
-        ValueError: if an assignment is not of that form.
+        ValueError: if an assignment is not of that form, or has a number that is not
+            finite.
 
     Examples:
         >>> parse_parameters(['alpha=1.0', 'metric=map', 'alpha=2'], 'loss_param')
@@ -263,9 +261,27 @@ def parse_parameters(assignments: list[str], flag: str) -> dict[str, Any]:
             )
         try:
             parameters[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
             parameters[name] = text
+        if not _is_finite(parameters[name]):
+            raise ValueError(
+                f"--{flag} must have finite numbers. Received: {assignment!r}."
+            )
     return parameters
+
+
+def _is_finite(value: Any) -> bool:
+    """Tells whether a value has no NaN and no infinity, also as text."""
+    if isinstance(value, (list, tuple, set)):
+        return all(map(_is_finite, value))
+    if isinstance(value, dict):
+        return all(map(_is_finite, (*value, *value.values())))
+    try:
+        return flag_types.is_finite(float(value))
+    except (TypeError, ValueError):
+        return True  # no number at all
+    except OverflowError:
+        return False
 
 
 def parse_schedules(schedules: list[str], flag: str) -> dict[str, str]:
@@ -300,15 +316,44 @@ def parse_schedules(schedules: list[str], flag: str) -> dict[str, str]:
     return forms
 
 
-def parse_integers(texts: list[str], flag: str) -> list[int]:
+def parse_integers(texts: list[str], flag: str, least: int, most: int) -> list[int]:
     """Reads a list flag of integers.
 
+    Args:
+        texts: the integers.
+        flag: the flag's name, for errors.
+        least: the least that one may be.
+        most: the highest that one may be.
+
     Raises:
-        ValueError: if one is not an integer.
+        ValueError: if one is not an integer, or out of range.
     """
     try:
-        return [text_files.parse_integer(text.strip()) for text in texts]
+        integers = [text_files.parse_integer(text.strip()) for text in texts]
+    except ValueError:
+        integers = [least - 1]
+    if not all(least <= integer <= most for integer in integers):
+        raise ValueError(
+            f"--{flag} must be integers from {least} to {most} separated by commas. "
+            f"Received: {texts}."
+        )
+    return integers
+
+
+def parse_numbers(texts: list[str], flag: str) -> list[float]:
+    """Reads a list flag of numbers.
+
+    Args:
+        texts: the numbers.
+        flag: the flag's name, for errors.
+
+    Raises:
+        ValueError: if one is not a finite number.
+    """
+    parser = flag_types.FiniteParser()
+    try:
+        return [parser.parse(text) for text in texts]
     except ValueError:
         raise ValueError(
-            f"--{flag} must be integers separated by commas. Received: {texts}."
+            f"--{flag} must be finite numbers separated by commas. Received: {texts}."
         ) from None

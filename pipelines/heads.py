@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
+from pipelines import flags as shared_flags
 from tfr_ext import data, grades, losses, models
-from tfr_ext.data import text_files
 
 # score: one output an item. expected_grade: the expectation of a distribution over
 # grades, for any loss. grades: the distribution itself, for losses that compare it
@@ -163,15 +163,7 @@ def from_flags(flags: Any, loss_params: dict[str, Any]) -> Head:
     kind = flags.head or ("grades" if flags.loss in _GRADE_LOSSES else "score")
     values = None
     if flags.grade_values:
-        try:
-            values = [
-                text_files.parse_number(value.strip()) for value in flags.grade_values
-            ]
-        except ValueError:
-            raise ValueError(
-                "--grade_values must be numbers separated by commas. "
-                f"Received: {flags.grade_values}."
-            ) from None
+        values = shared_flags.parse_numbers(flags.grade_values, "grade_values")
         try:
             grades.check_values("grade_values", values)
         except ValueError as error:

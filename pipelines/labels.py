@@ -111,8 +111,8 @@ def from_flags(flags: Any) -> Labels:
             weights = grades.check_values("weights", numbers)
         except ValueError as error:
             raise ValueError(
-                "--label_weights must be numbers separated by commas, at least two, "
-                "each above the one before. "
+                "--label_weights must be finite numbers separated by commas, at least "
+                "two, each above the one before. "
                 f"Received: {','.join(flags.label_weights)}."
             ) from error
     threshold = flags.binarize_labels

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext import data, metrics
+from tfr_ext import data, json_files, metrics
 from tfr_ext.data import text_files
 
 # What a run leaves besides exported versions, in the order in which it is removed:
@@ -105,19 +105,13 @@ def read_metrics(path: str) -> dict[str, Any]:
     Raises:
         ValueError: if it is not what training writes.
     """
+    kinds = {"valid": (dict,), "test": (dict,)}
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-        if not isinstance(content, dict) or not all(
-            isinstance(content.get(split), dict) for split in ("valid", "test")
-        ):
-            raise ValueError("expected an object with objects for 'valid' and 'test'")
-    except (RecursionError, ValueError) as error:
+        return json_files.read_object(path, "`pipelines.train`", kinds)
+    except ValueError as error:
         raise ValueError(
-            f"{path} is not what pipelines.train writes: {error}. Remove this file: "
-            "the same command then writes it again."
+            f"{error} Remove this file: the same command then writes it again."
         ) from error
-    return content
 
 
 def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:

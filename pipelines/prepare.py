@@ -21,6 +21,7 @@ from absl import flags
 import tfr_ext
 from pipelines import (
     command,
+    flag_types,
     inputs,
     lock,
     path_flags,
@@ -55,7 +56,7 @@ def define_flags() -> None:
         "that TensorFlow knows.",
         required=True,
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "shard_megabytes",
         64,
         "About how much text, or how many features, a shard is made of. The shards of "
@@ -71,7 +72,7 @@ def define_flags() -> None:
         "An option of Apache Beam, such as --beam_args=--runner=FlinkRunner. "
         "Repeatable. With any, Beam does the work, else processes of this machine.",
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "num_workers",
         None,
         "Processes of this machine that work at a time; one for each core if left out.",
@@ -300,4 +301,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command.run(main)
+    command.run(main, goes_on=True)

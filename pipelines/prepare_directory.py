@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipelines import prepare_units
+from tfr_ext import json_files
 from tfr_ext.data import manifest
 
 _PLAN_FILE = "plan.json"
@@ -19,6 +20,7 @@ _ASIDE = "replacement"
 _WORK_FILE = re.compile(
     r"plan\.json|error\.json|(survey|train|valid|test)-\d{5,}\.json|.*\.writing"
 )
+_KINDS = {"tfr_ext": (str,), "flags": (dict,), "files": (dict,)}
 _SHARD = re.compile(r"(train|valid|test)-\d{5}-of-\d{5}\.tfrecord")
 
 
@@ -85,18 +87,11 @@ def _begin(directory: str, plan: Mapping[str, Any]) -> None:
 def _read_plan(path: str) -> dict[str, Any]:
     """Reads a plan that `begin` wrote."""
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            plan = json.loads(file.read())
-        if not isinstance(plan, dict) or not {"tfr_ext", "flags", "files"} <= set(plan):
-            raise ValueError("expected an object with 'tfr_ext', 'flags' and 'files'")
-        if not isinstance(plan["flags"], dict) or not isinstance(plan["files"], dict):
-            raise ValueError("expected objects for 'flags' and 'files'")
-    except (RecursionError, ValueError) as error:
+        return json_files.read_object(path, "`pipelines.prepare`", _KINDS)
+    except ValueError as error:
         raise ValueError(
-            f"{path} is not what pipelines.prepare writes: {error}. Name another "
-            "--output_dir, or remove this file and the shards."
+            f"{error} Name another --output_dir, or remove this file and the shards."
         ) from error
-    return plan
 
 
 def _owned(directory: str) -> set[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from multiprocessing import connection, parent_process
+from multiprocessing import connection, forkserver, parent_process
 from typing import Any
 
-from pipelines import command
+from pipelines import failures, interruption
 from pipelines.prepare_units import Unit
 
 # Imported once for all processes: that takes as long as much of the work.
@@ -45,6 +44,8 @@ def run(units: Sequence[Unit], work: Callable[[Unit], None], num_workers: int) -
     # Forked from one that has imported TensorFlow, but done nothing with it.
     context: Any = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_PRELOADED))
+    with interruption.shielded():
+        forkserver.ensure_running()  # The others are forked from it.
     turn, problems = context.Value("q", 0), context.SimpleQueue()
     processes = [
         context.Process(target=_take_turns, args=(units, work, turn, problems))
@@ -77,7 +78,6 @@ def _take_turns(
     units: Sequence[Unit], work: Callable[[Unit], None], turn: Any, problems: Any
 ) -> None:
     """Does what a process does: the next unit that none has begun, until all are."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent ends this one.
     parent: Any = parent_process()
 
     def follow() -> None:
@@ -93,6 +93,6 @@ def _take_turns(
             return
         try:
             work(units[index])
-        except command.MENDABLE as error:
-            problems.put(str(error))
+        except failures.MENDABLE as error:
+            problems.put(failures.explain(error))
             sys.exit(1)

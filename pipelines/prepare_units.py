@@ -12,17 +12,20 @@ import itertools
 import json
 import os
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from pipelines.prepare_sources import Piece
+from tfr_ext import json_files
 from tfr_ext.data import elwc_writer, manifest
 from tfr_ext.data.letor_ranges import Survey
 
 WORK_DIRECTORY = ".prepare"
 _ERROR_FILE = "error.json"
+_Found = TypeVar("_Found")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +89,7 @@ def work(unit: Unit) -> None:
     try:
         found: Any = _write(unit) if unit.outputs else _survey(unit)
     except (ValueError, FileNotFoundError) as error:
-        write_text(error_path, json.dumps(str(error)))
+        write_text(error_path, json.dumps({"error": str(error)}))
         return
     text = json.dumps(dataclasses.asdict(found))
     write_text(_work_path(unit.directory, f"{unit.name}.json"), text)
@@ -96,7 +99,7 @@ def raise_error(directory: str) -> None:
     """Raises the error of a unit, if one has failed."""
     path = _work_path(directory, _ERROR_FILE)
     if tf.io.gfile.exists(path):
-        message = _read_json(path)
+        message = _read(path, lambda found: found["error"])
         tf.io.gfile.remove(path)
         raise ValueError(message)
 
@@ -104,28 +107,32 @@ def raise_error(directory: str) -> None:
 def surveyed(unit: Unit) -> Survey | None:
     """Returns what a unit found, if it has finished."""
     path = _work_path(unit.directory, f"{unit.name}.json")
-    return Survey(**_read_json(path)) if tf.io.gfile.exists(path) else None
+    return _read(path, lambda found: Survey(**found))
 
 
 def written(unit: Unit) -> Written | None:
     """Returns what a unit wrote, if it has finished and its shards are there."""
     path = _work_path(unit.directory, f"{unit.name}.json")
-    if not tf.io.gfile.exists(path):
+    found = _read(path, _as_written)
+    if found is None:
         return None
-    content = _read_json(path)
-    records = {
-        split: elwc_writer.Record(
-            **{**record, "shard": manifest.Shard(**record["shard"])}
-        )
-        for split, record in content["records"].items()
-    }
-    for record in records.values():
+    for record in found.records.values():
         shard = os.path.join(unit.directory, record.shard.name)
         if (
             not tf.io.gfile.exists(shard)
             or tf.io.gfile.stat(shard).length != record.shard.bytes
         ):
             return None
+    return found
+
+
+def _as_written(content: dict[str, Any]) -> Written:
+    records = {
+        split: elwc_writer.Record(
+            **{**record, "shard": manifest.Shard(**record["shard"])}
+        )
+        for split, record in content["records"].items()
+    }
     return Written(records, content["query_ids"])
 
 
@@ -195,6 +202,15 @@ def _work_path(directory: str, name: str) -> str:
     return os.path.join(directory, WORK_DIRECTORY, name)
 
 
-def _read_json(path: str) -> Any:
-    with tf.io.gfile.GFile(path) as file:
-        return json.loads(file.read())
+def _read(path: str, build: Callable[[dict[str, Any]], _Found]) -> _Found | None:
+    """Returns what is made of a file of this module, None if it is not there."""
+    if not tf.io.gfile.exists(path):
+        return None
+    content = json_files.read_object(path, "`pipelines.prepare`")
+    try:
+        return build(content)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not what `pipelines.prepare` writes ({error!r}). Start anew, "
+            "with --overwrite."
+        ) from error

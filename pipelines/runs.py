@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tfr_ext import metrics
+from tfr_ext import json_files, metrics
 from tfr_ext.data import text_files
+
+# What entries of a metrics.json are.
+_KINDS: json_files.Kinds = {
+    "convention": (dict,),
+    "labels": (str, type(None)),
+    "eval_list_size": (dict, type(None)),
+    "seed": (int, type(None)),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,15 +223,8 @@ def _read_directory(path: str) -> Evaluated:
 def _read_report(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}
-    try:
-        report = json.loads(text_files.read_text(path))
-    except ValueError as error:
-        raise ValueError(f"{path}: expected JSON. {error}") from error
-    if not isinstance(report, dict) or not isinstance(
-        report.get("convention", {}), Mapping
-    ):
-        raise ValueError(f"{path}: expected what pipelines.train writes.")
-    return report
+    writer = "`pipelines.train` or `pipelines.evaluate`"
+    return json_files.read_object(path, writer, _KINDS)
 
 
 def _read_table(

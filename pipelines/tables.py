@@ -9,7 +9,7 @@ import textwrap
 import unicodedata
 
 from pipelines.comparison import Comparison
-from pipelines.comparison_options import BEST, ONE_SIDED
+from pipelines.comparison_options import BEST, ONE_SIDED, Options
 from tfr_ext import metrics
 
 DAGGER, UP, DOWN = "†", "↑", "↓"
@@ -85,7 +85,7 @@ def cell(comparison: Comparison, run: str, metric: str) -> Cell:
     mark = {"": "", "better": UP, "worse": DOWN}[result.significant]
     if mark == DOWN and options.against == BEST:
         mark = DAGGER
-    return Cell(text, mark, result.best)
+    return Cell(text, mark, result.best and len(comparison.runs) > 1)
 
 
 def _standard_error(comparison: Comparison, run: str, metric: str) -> float | None:
@@ -122,7 +122,7 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
     folds = len(comparison.runs[0].folds)
     seeds = sorted({len(fold) for run in comparison.runs for fold in run.folds})
     of_fold = "a fold" if folds > 1 else "a run"
-    sentences = [f"{options.title.rstrip('.')}." if title and options.title else ""]
+    sentences = [_as_sentence(options.title) if title else ""]
     sentences.append(
         (f"Mean of the means of {folds} folds" if folds > 1 else "Mean over queries")
         + f" ({comparison.num_queries:,} test queries; "
@@ -140,8 +140,28 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
     costs = [title_of(m) for m in comparison.metrics if not metrics.higher_is_better(m)]
     if costs:
         sentences.append(f"{', '.join(costs)}: lower is better.")
-    best = f"The best is in {bold}" if bold == "bold" else f"{bold} is the best"
     number = len(comparison.runs) - 1
+    if number:
+        sentences.append(_significance(options, number, bold))
+    sentences.append(f"Convention: {convention_text(comparison)}.")
+    return " ".join(filter(None, sentences))
+
+
+def _as_sentence(title: str) -> str:
+    """Returns a title on one line, with a full stop unless it ends with a mark."""
+    text = " ".join(title.split()).rstrip(".")
+    return text + "." if text and text[-1] not in "?!:;" else text
+
+
+def _significance(options: Options, number: int, bold: str) -> str:
+    """Returns what is best, and by which test a difference is significant.
+
+    Args:
+        options: how runs are compared.
+        number: number of comparisons of a metric.
+        bold: how the best is marked.
+    """
+    best = f"The best is in {bold}" if bold == "bold" else f"{bold} is the best"
     test = _TESTS[options.test]
     if options.test == "randomisation":
         test += f" with {options.num_resamples:,} draws"
@@ -166,9 +186,7 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
         marks = (
             f"{UP} and {DOWN} are significantly better and worse than {options.against}"
         )
-    sentences.append(f"{best}; {marks}: {how}.")
-    sentences.append(f"Convention: {convention_text(comparison)}.")
-    return " ".join(filter(None, sentences))
+    return f"{best}; {marks}: {how}."
 
 
 def terminal(comparison: Comparison, bold: bool | None = None) -> str:
@@ -223,9 +241,20 @@ def markdown(comparison: Comparison) -> str:
             cells.append(
                 f"**{one.text}**{one.mark}" if one.best else one.text + one.mark
             )
-        name = re.sub(r"([\\|*_`<\[\]])", r"\\\1", run.name)
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", caption(comparison), ""])
+        lines.append(f"| {as_markdown(run.name)} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", as_markdown(caption(comparison)), ""])
+
+
+def as_markdown(text: str) -> str:
+    r"""Returns text as Markdown shows it, on one line.
+
+    Examples:
+        >>> print(as_markdown('1. *a* | #b'))
+        1\. \*a\* \| \#b
+    """
+    text = re.sub(r"([\\|*_`<>\[\]#~$&])", r"\\\1", " ".join(text.split()))
+    # What would begin a list or underline a heading.
+    return re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", text)
 
 
 def latex(comparison: Comparison) -> str:
@@ -242,7 +271,7 @@ def latex(comparison: Comparison) -> str:
         "\\midrule",
     ]
     for run in comparison.runs:
-        cells = [escaped(run.name)]
+        cells = [escaped(" ".join(run.name.split()))]
         for metric in comparison.metrics:
             one = cell(comparison, run.name, metric)
             text = escaped(one.text)

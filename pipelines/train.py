@@ -254,4 +254,4 @@ def report(
 
 if __name__ == "__main__":
     define_flags()
-    command.run(train)
+    command.run(train, goes_on=True)

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 import tfr_ext
+from pipelines import flag_types, heads, inputs, labels, training_flags
 from pipelines import flags as shared_flags
-from pipelines import heads, inputs, labels, training_flags
 from tfr_ext import metrics, models, schedules
 
 FLAGS = shared_flags.FLAGS
@@ -97,7 +97,9 @@ def network(head: heads.Head) -> models.MLPScorer:
         head: what it ends in.
     """
     return models.MLPScorer(
-        hidden_sizes=shared_flags.parse_integers(FLAGS.hidden_sizes, "hidden_sizes"),
+        hidden_sizes=shared_flags.parse_integers(
+            FLAGS.hidden_sizes, "hidden_sizes", 1, flag_types.HIGHEST_COUNT
+        ),
         batch_normalization=FLAGS.batch_normalization,
         batch_norm_momentum=FLAGS.batch_norm_momentum,
         dropout=FLAGS.dropout,

@@ -7,8 +7,8 @@ from typing import Any
 
 from absl import flags
 
+from pipelines import flag_types, heads, path_flags
 from pipelines import flags as shared_flags
-from pipelines import heads, path_flags
 from tfr_ext import data, models, schedules
 from tfr_ext.losses import lambda_weights
 from tfr_ext.models import scorers, transforms
@@ -75,12 +75,12 @@ def define_training_flags(model_dir: bool = True) -> None:
         models.OUTPUT_ACTIVATIONS,
         "Activation of the score: a sigmoid's is from 0 to 1.",
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "dropout",
         0.0,
         "Share of hidden units dropped in training; of the inputs without any.",
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "l2_regularization",
         0.0,
         "Rate r of the penalty r / 2 * sum(w^2) on the kernels of the dense layers, "
@@ -90,10 +90,10 @@ def define_training_flags(model_dir: bool = True) -> None:
     flags.DEFINE_bool(
         "batch_normalization", True, "Normalise the inputs and each hidden layer."
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "batch_norm_momentum", 0.9, "Momentum of the moving batch statistics."
     )
-    flags.DEFINE_float(
+    flag_types.define_float(
         "batch_norm_epsilon",
         1e-3,
         "What is added to variances: 0.001 as in Keras, or 0.00001 as in PyTorch.",
@@ -148,7 +148,7 @@ def define_training_flags(model_dir: bool = True) -> None:
         "history and TensorBoard, and what looks wrong is told.",
     )
     flags.DEFINE_string("optimizer", "adam", "A Keras optimizer, by name.")
-    flags.DEFINE_float("learning_rate", 1e-3, "Learning rate.", lower_bound=0.0)
+    flag_types.define_float("learning_rate", 1e-3, "Learning rate.", lower_bound=0.0)
     flags.DEFINE_string(
         "learning_rate_schedule",
         "constant",
@@ -162,15 +162,17 @@ def define_training_flags(model_dir: bool = True) -> None:
         "(--num_label_trials, --max_label): 'run' draws once, 'epoch' anew for each "
         "epoch. Labels of validation and test stay.",
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "num_label_trials",
         32,
         "Draws whose mean is a label of --label_sampling; the more, the nearer it is "
         "to the given label.",
         lower_bound=1,
     )
-    flags.DEFINE_integer("batch_size", 128, "Most lists of a batch.", lower_bound=1)
-    flags.DEFINE_float(
+    flag_types.define_integer(
+        "batch_size", 128, "Most lists of a batch.", lower_bound=1
+    )
+    flag_types.define_float(
         "max_padding",
         data.MAX_PADDING,
         "Most items of all batches, padding included, over real items: where lists by "
@@ -178,14 +180,14 @@ def define_training_flags(model_dir: bool = True) -> None:
         "whatever they need.",
         lower_bound=0.0,
     )
-    flags.DEFINE_integer("num_epochs", 50, "Most epochs.", lower_bound=1)
-    flags.DEFINE_integer(
+    flag_types.define_integer("num_epochs", 50, "Most epochs.", lower_bound=1)
+    flag_types.define_integer(
         "early_stopping_patience",
         0,
         "Stop after so many epochs without a better --monitor; 0 never stops early.",
         lower_bound=0,
     )
-    flags.DEFINE_string(
+    flag_types.define_metric(
         "monitor",
         "ndcg_10",
         "Validation metric of the best checkpoint and of early stopping.",
@@ -196,7 +198,7 @@ def define_training_flags(model_dir: bool = True) -> None:
         "Replace the run that --model_dir has, but for exported versions, as soon as "
         "the first epoch of the new one has ended.",
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "checkpoint_epochs",
         1,
         "Epochs from one checkpoint to the next: an interrupted run goes on from "
@@ -213,7 +215,7 @@ def define_training_flags(model_dir: bool = True) -> None:
         "'multi_worker' for several machines as TF_CONFIG says. --batch_size counts "
         "the lists of all devices.",
     )
-    flags.DEFINE_integer(
+    flag_types.define_integer(
         "logical_cpus",
         1,
         "Split the CPU into so many devices, to try --strategy=mirrored without GPUs.",

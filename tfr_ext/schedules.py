@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
 import tensorflow as tf
 
-from tfr_ext import losses
+from tfr_ext import checks, losses
+
+# What a float32 and the number of an epoch hold.
+_LARGEST, _MOST_EPOCHS = 3e38, 2**31
 
 LearningRate = Union[float, tf.keras.optimizers.schedules.LearningRateSchedule]
 
@@ -52,12 +54,12 @@ def learning_rate(
     kind, *arguments = schedule.split(":")
     decay = tf.keras.optimizers.schedules.ExponentialDecay
     try:
-        numbers = [float(a) for a in arguments]
+        numbers = _numbers(arguments)
         if kind == "constant" and not numbers:
             return initial
         if kind == "exponential" and len(numbers) == 1 and 0 < numbers[0] <= 1:
             return decay(initial, steps_per_epoch, numbers[0], staircase=True)
-        if kind == "step" and numbers[0] >= 1 and 0 < numbers[1] <= 1:
+        if kind == "step" and 1 <= numbers[0] < _MOST_EPOCHS and 0 < numbers[1] <= 1:
             steps = int(numbers[0]) * steps_per_epoch
             _, factor = numbers
             return decay(initial, steps, factor, staircase=True)
@@ -106,9 +108,7 @@ def loss_parameter(
     kind, *arguments = schedule.split(":")
     decay = tf.keras.optimizers.schedules.ExponentialDecay
     try:
-        numbers = [float(a) for a in arguments]
-        if not all(math.isfinite(number) for number in numbers):
-            numbers = []
+        numbers = _numbers(arguments)
         if kind == "exponential" and len(numbers) == 1 and numbers[0] > 0:
             return decay(initial, steps_per_epoch, numbers[0])
         if kind == "exponential" and len(numbers) == 2 and numbers[0] > 0:
@@ -119,7 +119,7 @@ def loss_parameter(
                 )
         if kind == "step" and len(numbers) == 2 and numbers[1] > 0:
             epochs, factor = numbers
-            if epochs >= 1 and epochs == int(epochs):
+            if 1 <= epochs < _MOST_EPOCHS and epochs == int(epochs):
                 steps = int(epochs) * steps_per_epoch
                 return decay(initial, steps, factor, staircase=True)
         if kind == "linear" and len(numbers) == 1:
@@ -133,6 +133,17 @@ def loss_parameter(
         f"{initial:g}. Expected {LOSS_FORMS}; LIMIT is below the start if FACTOR is "
         "below 1, and above it otherwise."
     )
+
+
+def _numbers(texts: Sequence[str]) -> list[float]:
+    """Returns numbers that a float32 holds.
+
+    Raises:
+        ValueError: if a text is no such number.
+    """
+    return [
+        checks.between("number", float(text), -_LARGEST, _LARGEST) for text in texts
+    ]
 
 
 def loss_parameters(

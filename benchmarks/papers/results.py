@@ -146,8 +146,10 @@ def load(directory: pathlib.Path, name: str) -> Result | None:
 def _json(path: pathlib.Path, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} cannot be read: expected a JSON object.")
     missing = [key for key in keys if key not in content]
     if missing:
         raise ValueError(f"{path} has no {missing[0]!r}. Expected {list(keys)}.")

@@ -184,6 +184,28 @@ def test_the_cause_is_looked_for_in_order():
     assert "scale" in diagnosis.cause(model, x, y)
 
 
+def test_a_label_above_max_label_is_the_cause_of_a_bad_loss():
+    model, x = Scores(), tf.ones([2, 3])
+    y = np.float32([[1, 0, 2], [0, 3, -1]])
+    model.compile("sgd", losses.PointwiseKLBinomialLoss(max_label=2.0))
+    told = diagnosis.cause(model, x, y)
+    assert "above the max_label of the loss: list 2, item 2 has 3, not 2 at" in told
+    model.compile("sgd", losses.PointwiseKLBinomialLoss(max_label=3.0))
+    assert "are finite" in diagnosis.cause(model, x, y)
+    # A metric loss that has no highest label.
+    model.compile("sgd", losses.SmoothILoss())
+    assert "are finite" in diagnosis.cause(model, x, y)
+
+
+def test_a_bad_loss_is_told_with_what_can_cause_it():
+    stop = diagnosis.StopAtBadLoss()
+    for value in (np.nan, np.inf):
+        with pytest.raises(FloatingPointError) as error:
+            stop.on_train_batch_end(3, {"loss": value})
+        for part in ("epoch 1, batch 4", "A label above max_label", "infinite score"):
+            assert part in str(error.value)
+
+
 def test_wrong_arguments_are_told():
     with pytest.raises(ValueError, match="`num_batches` must be an integer >= 1"):
         diagnosis.TrainingDiagnosis(dataset(), num_batches=0)

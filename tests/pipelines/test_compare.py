@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from pipelines import comparison_outputs, comparison_plots, tables
+from pipelines import comparison_outputs, comparison_page, comparison_plots, tables
 from pipelines.comparison import Options, compare
 from tests.conftest import run_command
 from tests.pipelines.test_runs import write_run
@@ -262,3 +262,61 @@ def test_the_curve_is_that_of_the_metric_most_runs_have(tmp_path):
         text = text.replace("1\t0.5\t0.5", "1\tnan\t0.5")
         (tmp_path / path[0] / "history.tsv").write_text(text)
     assert comparison_plots.curve_metric(compare(paths)) == "val_ndcg_10"
+
+
+def one_fold(runs, *names):
+    return {name: runs[name][:1] for name in names}
+
+
+def test_what_one_fold_and_one_seed_cannot_tell_is_left_out(runs):
+    page = comparison_page.html(compare(one_fold(runs, "best", "worst")))
+    assert "Spread" not in page and "p-values" in page
+    assert "Spread" in comparison_page.html(compare(runs))
+
+
+def test_one_run_has_a_table_without_marks(runs, tmp_path):
+    compared = compare(one_fold(runs, HOSTILE))
+    comparison_outputs.write(compared, str(tmp_path))
+    page = (tmp_path / "comparison.html").read_text()
+    for section in ("p-values", "Wins", "query by query", "Spread"):
+        assert section not in page
+    assert "by fold" in page
+    text = tables.terminal(compared, bold=False).replace(HOSTILE, "")
+    assert f"{compared.results[HOSTILE]['ndcg_10'].mean:.3f}" in text
+    assert "*" not in text and "best" not in text and "test over" not in text
+
+
+# Titles, and what Markdown has of them.
+TITLES = {
+    "": "",
+    "Plain.": "Plain.",
+    "# a | *b*\n\nc": r"\# a \| \*b\* c.",
+    "1. First": r"1\. First.",
+    "- x_1 <b> & [y](z)": r"\- x\_1 \<b\> \& \[y\](z).",
+    "Is it better?": "Is it better?",
+    "```": r"\`\`\`.",
+}
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_no_title_breaks_a_table(title, runs):
+    pair = one_fold(runs, "best", "worst")
+    compared = compare(pair, Options(title=title))
+    *table, blank, below, end = tables.markdown(compared).split("\n")
+    assert (len(table), blank, end) == (4, "", "")
+    assert below.startswith(f"{TITLES[title]} Mean over".lstrip())
+    latex = tables.latex(compared)
+    caption = latex[latex.index("\\caption{") : latex.index("\\begin{tabular}")]
+    assert caption.count("\n") == 1
+    assert " ".join(title.split()).rstrip(".") in tables.caption(compared)
+
+
+def test_metrics_are_named_as_papers_do(runs, tmp_path):
+    done = command(
+        *(f"{name}={paths[0]}" for name, paths in one_fold(runs, "best").items()),
+        *(f"b={runs['worst'][0]}", "--metrics=ndcg@10,arp", "--plot_metric=ndcg@10"),
+        f"--output_dir={tmp_path}",
+    )
+    assert "NDCG@10" in done.stdout
+    report = json.loads((tmp_path / "comparison.json").read_text())
+    assert report["metrics"] == ["ndcg_10", "arp"]

@@ -281,6 +281,17 @@ def test_wrong_options(option, text):
         Options(**option)
 
 
-def test_one_run_is_none_to_compare():
-    with pytest.raises(ValueError, match="at least two runs. Received: 1"):
-        comparison.compare({"A": ["x"]})
+def test_no_run_is_none_to_compare():
+    with pytest.raises(ValueError, match="at least one run. Received: none"):
+        comparison.compare({})
+
+
+def test_one_run_alone_has_means_and_nothing_to_be_tested_against(system):
+    runs, _ = system
+    compared = compare({"good": runs["good"]}, Options(against="good"))
+    together = compare(runs)
+    for metric in ("ndcg_10", "arp"):
+        result = compared.results["good"][metric]
+        assert result.mean == together.results["good"][metric].mean
+        assert result.se_folds == together.results["good"][metric].se_folds
+        assert (result.p_value, result.significant) == (None, "")

@@ -227,6 +227,22 @@ def test_an_experiment_chooses_trains_and_compares(experiment):
         "SmoothI": [1, 2],
         "ListNet": [1, 2],
     }
+    # Every cell of what was chosen is named, and they are those compared.
+    assert [(row["method"], row["fold"], row["seed"]) for row in chosen] == [
+        (method, fold, seed)
+        for method in ("SmoothI", "ListNet")
+        for fold in "12"
+        for seed in "12"
+    ]
+    cells_of = {row["directory"]: row["candidate"] for row in found}
+    for row in chosen:
+        assert cells_of[row["directory"]] == row["candidate"]
+        assert (out / row["directory"] / "per_query.tsv").exists()
+    # What it does is told before the first cell ends.
+    said = done.stdout.splitlines()
+    assert said[0].startswith("3 methods, 4 candidates, 2 folds, 2 seeds.")
+    assert said[1].startswith("Cells to train: 12, then up to 2 with")
+    assert "Up to 2 at a time" in said[1] and f"{out}/cells" in said[1]
     # The mean of the comparison is that of the cells.
     values = [
         float(row["test_ndcg"])
@@ -240,6 +256,24 @@ def test_an_experiment_chooses_trains_and_compares(experiment):
     # Models take room: only what tells the result stays.
     kept = {p.name for p in (out / found[0]["directory"]).iterdir()}
     assert "per_query.tsv" in kept and not kept & {"checkpoints", "export"}
+
+
+def test_an_experiment_with_one_method_prints_its_table(folds, experiment, tmp_path):
+    out, _, _ = experiment
+    done = run_command(
+        "pipelines.experiment",
+        *[flag for flag in flags_of(folds) if not flag.startswith("--method=SmoothI")],
+        *(f"--cells_dir={out / 'cells'}", f"--output_dir={tmp_path}"),
+        *("--metrics=ndcg,arp,ndcg_10", "--select_by=ndcg@10", "--monitor=ndcg@10"),
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("1 method, 1 candidate, 2 folds, 2 seeds.")
+    row = next(line for line in lines if line.startswith("ListNet"))
+    assert lines[lines.index(row) - 1].split() == ["NDCG", "ARP", "NDCG@10"]
+    (run,) = _compared(tmp_path)
+    assert row.split()[1] == f"{run['metrics']['ndcg']['mean']:.3f}"
+    assert "4 cells are finished already" in done.stdout
+    assert (tmp_path / "table.md").exists()
 
 
 def test_a_cell_is_the_run_that_training_gives(experiment, tmp_path):

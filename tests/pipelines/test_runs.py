@@ -153,5 +153,5 @@ def test_wrong_directories(tmp_path):
     with pytest.raises(ValueError, match="empty: expected a directory with per_query"):
         runs.read("A", [str(tmp_path / "empty")])
     (tmp_path / "a" / "metrics.json").write_text("{")
-    with pytest.raises(ValueError, match="metrics.json: expected JSON"):
+    with pytest.raises(ValueError, match="metrics.json: expected a JSON object"):
         runs.read("A", [first])

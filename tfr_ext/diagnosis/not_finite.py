@@ -21,7 +21,8 @@ def cause(model: tf.keras.Model, features: Any, y_true: inputs.TensorLike) -> st
 
     Returns:
         A sentence: the first of labels, features, weights and scores that is not
-        finite, or else how large the scores are.
+        finite, a label above the `max_label` of the loss, or else how large the scores
+        are.
 
     Examples:
         >>> model = tf.keras.Sequential([tf.keras.layers.Reshape([2])])
@@ -31,6 +32,9 @@ def cause(model: tf.keras.Model, features: Any, y_true: inputs.TensorLike) -> st
     place = _not_finite(inputs.item_labels(_dense(y_true)))
     if place:
         return f"The labels of that batch are not finite: {place}."
+    place = _above_max_label(model, _dense(y_true))
+    if place:
+        return f"A label of that batch is above the max_label of the loss: {place}."
     for path, values in _named(features):
         place = _not_finite(values)
         if place:
@@ -51,6 +55,18 @@ def cause(model: tf.keras.Model, features: Any, y_true: inputs.TensorLike) -> st
         )
     largest = float(np.abs(scores).max(initial=0))
     return f"Labels, features, weights and scores, up to {largest:g}, are finite."
+
+
+def _above_max_label(model: tf.keras.Model, y_true: tf.Tensor) -> str:
+    """Returns the place of the first label above the highest of the loss, or ''."""
+    loss = getattr(model, "loss", None)
+    config = loss.get_config() if isinstance(loss, tf.keras.losses.Loss) else {}
+    highest = config.get("max_label")
+    labels = y_true.numpy()
+    if highest is None or labels.ndim != 2 or not (labels > np.float32(highest)).any():
+        return ""
+    i, j = np.argwhere(labels > np.float32(highest))[0]
+    return f"list {i + 1}, item {j + 1} has {labels[i, j]:g}, not {highest:g} at most"
 
 
 def _scores(model: tf.keras.Model, features: Any) -> np.ndarray:
@@ -117,6 +133,6 @@ class StopAtBadLoss(tf.keras.callbacks.Callback):
             raise FloatingPointError(
                 f"The loss became {loss} in epoch {self._epoch + 1}, "
                 f"batch {batch + 1}. {reason}Try a smaller --learning_rate, or other "
-                "parameters of the loss; features of very different scales can "
-                "cause it too."
+                "parameters of the loss. A label above max_label, an infinite score, "
+                "or features of very different scales can cause it too."
             )

@@ -10,6 +10,7 @@ from tfr_ext.metrics.evaluation import (
     means,
     parse_names,
     per_query,
+    plain_name,
 )
 from tfr_ext.metrics.exact import names
 from tfr_ext.metrics.keras_metrics import (
@@ -49,6 +50,7 @@ __all__ = [
     "p_value",
     "parse_names",
     "per_query",
+    "plain_name",
     "read_run",
     "read_scores",
     "wins_ties_losses",

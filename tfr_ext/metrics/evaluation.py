@@ -260,12 +260,29 @@ def means(values: Mapping[str, np.ndarray]) -> dict[str, float | None]:
     }
 
 
+def plain_name(name: str) -> str:
+    """Returns the name of a metric as files have it, without checking it.
+
+    Examples:
+        >>> plain_name('ndcg@10')
+        'ndcg_10'
+    """
+    return name.strip().replace("@", "_")
+
+
 def parse_names(names: Sequence[str]) -> list[str]:
     """Checks metric names, dropping repetitions.
+
+    Args:
+        names: names such as 'ndcg_10' or 'ndcg@10'.
+
+    Returns:
+        The names, with `_` before a cut-off.
 
     Raises:
         ValueError: if one is unknown, or has a cut-off that it cannot have.
     """
-    for name in names:
+    plain = list(dict.fromkeys(map(plain_name, names)))
+    for name in plain:
         Convention(max_label=1.0).objective(name)
-    return list(dict.fromkeys(names))
+    return plain

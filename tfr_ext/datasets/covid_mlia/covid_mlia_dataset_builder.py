@@ -167,7 +167,7 @@ def _read_table(path: epath.Path, width: int) -> _Table:
     """
     try:
         table = json.loads(text_files.read_text(str(path)))
-    except ValueError as error:  # Of the text or of the JSON.
+    except (RecursionError, ValueError) as error:  # Of the text or of the JSON.
         raise data.DataFormatError(
             f"expected one JSON object. Found: {error}", str(path)
         ) from error

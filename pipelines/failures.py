@@ -1,0 +1,87 @@
+"""What a user is told of an error that is not a fault of the code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import tempfile
+
+import tensorflow as tf
+from absl import flags
+
+FLAGS = flags.FLAGS
+
+# What a user can mend: reported by `explain`, without a traceback.
+MENDABLE = (ValueError, OSError, MemoryError, FloatingPointError, tf.errors.OpError)
+
+_FULL = {
+    errno.ENOSPC: "is full",
+    errno.EDQUOT: "is full for this user",
+    errno.EFBIG: "takes no larger file",
+}
+# The same in errors of TensorFlow and Beam: a path, and what the system says.
+_FULL_TEXT = re.compile(rf"(?:(\S+); )?({'|'.join(map(os.strerror, _FULL))})")
+# By what a command's work grows, and what writes.
+_SIZES = (
+    *("batch_size", "list_size", "eval_list_size", "hidden_sizes", "jobs"),
+    *("shard_megabytes", "synthetic_num_queries", "synthetic_list_size"),
+)
+_PLACES = ("model_dir", "output_dir", "cells_dir", "data_dir")
+# How NumPy refuses what no machine holds.
+_TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
+_ROOM = "Make room there, or name a directory on another disk."
+
+
+def explain(error: BaseException) -> str:
+    """Returns what is told of an error.
+
+    Args:
+        error: one of `MENDABLE`, or an error of flags.
+    """
+    text = str(error) or type(error).__name__
+    first = re.sub(r"\{\{.*?\}\} ?", "", text.splitlines()[0]).strip()
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"{_disk(error.filename)} {_FULL[error.errno]}. {_ROOM} ({first})"
+    full = _FULL_TEXT.search(text)
+    if isinstance(error, (OSError, tf.errors.OpError)) and full:
+        told = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
+        return f"{_disk(full[1])} {told}. {_ROOM} ({first})"
+    if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)) or (
+        isinstance(error, ValueError) and text.startswith(_TOO_LARGE)
+    ):
+        sizes = [f"--{name}" for name in _SIZES if _given(name) is not None]
+        advice = f" Reduce {_either(sizes)}." if sizes else ""
+        return f"There is not enough memory.{advice} ({first})"
+    return text
+
+
+def _disk(path: str | None) -> str:
+    """Returns the subject of a sentence on the disk of a file, if it is known."""
+    places = [str(place) for place in map(_given, _PLACES) if place]
+    if path is None:
+        places.append(tempfile.gettempdir())
+        return f"The disk of {min(places, key=_free)}"
+    directory = os.path.dirname(os.path.abspath(path))
+    for place in places:
+        if f"{directory}{os.sep}".startswith(f"{os.path.abspath(place)}{os.sep}"):
+            return f"The disk of {place}"
+    return f"The disk of {directory}"
+
+
+def _free(directory: str) -> int:
+    """Returns the free bytes on the disk of a directory, which may not be there yet."""
+    directory = os.path.abspath(directory)
+    while not os.path.isdir(directory):
+        directory = os.path.dirname(directory)
+    return shutil.disk_usage(directory).free
+
+
+def _given(name: str) -> object:
+    """Returns the value of a flag, None where the command has no such flag."""
+    return FLAGS[name].value if name in FLAGS else None
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

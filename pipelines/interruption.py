@@ -1,0 +1,124 @@
+"""What Ctrl-C does to a command: it prints one line, and ends with status 130.
+
+While modules are imported and flags are read, it ends at once. At work it raises
+`KeyboardInterrupt`, so that files and processes are closed; what cannot be interrupted
+so, such as a long operation of TensorFlow, is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
+from typing import Any, NoReturn
+
+# As a shell reports a process that Ctrl-C has ended.
+STATUS = 130
+# Seconds until the interpreter must have noticed, and until everything must be closed.
+_TO_NOTICE, _TO_CLOSE = 2.0, 10.0
+
+
+class _State:
+    """How far a command has come.
+
+    Attributes:
+        advice: gives what the line says after 'Stopped'; None before the work.
+        interrupted: whether Ctrl-C was seen.
+    """
+
+    advice: Callable[[], str] | None = None
+    interrupted = False
+
+
+def watch() -> None:
+    """Lets Ctrl-C end this process, which has no work to close yet."""
+    # A shell that starts a process in the background hides Ctrl-C from it.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _handle)
+
+
+@contextlib.contextmanager
+def work(advice: Callable[[], str]) -> Iterator[None]:
+    """Lets Ctrl-C interrupt the work in this context, and then end the process.
+
+    Args:
+        advice: gives what the line says after 'Stopped', such as '; run it again'.
+    """
+    watch()
+    _end_what_is_native(_TO_NOTICE)
+    _State.advice = advice
+    try:
+        yield
+    except BaseException:
+        # TensorFlow may have made another exception of it.
+        if not _State.interrupted:
+            raise
+    finally:
+        if _State.interrupted:  # ... or have dropped it.
+            _say_and_exit()
+        _State.advice = None
+
+
+@contextlib.contextmanager
+def shielded() -> Iterator[None]:
+    """Hides Ctrl-C from processes that start here: they end with this one instead."""
+    # It would take the mask off, were it started later.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _handle(*_: Any) -> None:
+    if _State.advice is None or _State.interrupted:  # A second one does not wait.
+        _say()
+        os._exit(STATUS)
+    _State.interrupted = True
+    sys.unraisablehook = lambda _: None
+    raise KeyboardInterrupt
+
+
+def _end_what_is_native(patience: float) -> None:
+    """Ends the process if Ctrl-C comes while the main thread is not in Python."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+
+    def wait() -> None:
+        while signal.SIGINT not in os.read(reading, 1):
+            pass
+        time.sleep(patience)
+        if not _State.interrupted:
+            _say()
+            os._exit(STATUS)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _say() -> None:
+    """Prints the line, and makes it the last."""
+    advice = "" if _State.advice is None else _State.advice()
+    # A progress bar, or the terminal's ^C, has begun a line.
+    start = "\n" if sys.stderr is not None and os.isatty(2) else ""
+    os.write(2, f"{start}Stopped{advice}.\n".encode())
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
+
+
+def _say_and_exit() -> NoReturn:
+    """Ends the process, even if a thread does not let the interpreter end."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    _say()
+    timer = threading.Timer(_TO_CLOSE, os._exit, [STATUS])
+    timer.daemon = True
+    timer.start()
+    sys.exit(STATUS)

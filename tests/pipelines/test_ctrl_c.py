@@ -1,0 +1,144 @@
+"""Ctrl-C: one line, status 130, no traceback, wherever a command is."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.commands import ROOT
+from tests.conftest import run_command
+from tests.pipelines.test_experiment import flags_of, write_folds
+from tests.pipelines.test_runs import write_run
+
+COMMANDS = ("compare", "evaluate", "experiment", "prepare", "train")
+GOES_ON = "Stopped; the same command goes on.\n"
+SMALL = ("--synthetic_num_queries=30", "--synthetic_list_size=5", "--hidden_sizes=4")
+
+
+def flags(command, folder):
+    """Flags of a small piece of work."""
+    if command == "compare":
+        return [write_run(folder / name, {"map": [1, 0, 1]}) for name in "ab"]
+    if command == "evaluate":
+        return [*SMALL[:2], f"--scores={folder}/none"]
+    if command == "train":
+        return [*SMALL, "--num_epochs=2", f"--model_dir={folder}/run"]
+    if command == "prepare":
+        return [*SMALL[:2], f"--output_dir={folder}/shards"]
+    method = "--method=A: --loss=list_net_loss"
+    return [*SMALL, "--num_epochs=1", method, f"--output_dir={folder}/out"]
+
+
+def interrupted(where, function, command, *more):
+    done = run_command(
+        "tests.pipelines.interrupted",
+        *(where, function, f"pipelines.{command}", *more),
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_while_modules_are_imported(command, tmp_path):
+    # TensorFlow takes seconds; this one takes for ever.
+    (tmp_path / "tensorflow.py").write_text(
+        "import time\nprint('importing', flush=True)\ntime.sleep(600)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"pipelines.{command}"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test may run in the background, where shells hide it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == ("", "Stopped.\n")
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_while_flags_are_read(command, tmp_path):
+    done = interrupted(
+        "waits", "absl.app.parse_flags_with_usage", command, *flags(command, tmp_path)
+    )
+    assert (done.stdout, done.stderr) == ("", "Stopped.\n")
+
+
+@pytest.mark.parametrize("where", ["waits", "drops", "another"])
+@pytest.mark.parametrize(
+    "command, function, line",
+    [
+        ("compare", "pipelines.runs.read", "Stopped.\n"),
+        ("evaluate", "pipelines.inputs.load_test", "Stopped.\n"),
+        ("experiment", "pipelines.candidates.parse_methods", GOES_ON),
+        ("prepare", "pipelines.prepare_sources.divide", GOES_ON),
+        ("train", "pipelines.inputs.load", GOES_ON),
+    ],
+)
+def test_at_work(command, function, line, where, tmp_path):
+    done = interrupted(where, function, command, *flags(command, tmp_path))
+    assert done.stderr == line
+
+
+@pytest.mark.parametrize("command", ["train", "prepare"])
+def test_what_began_anew_goes_on_without_that_flag(command, tmp_path):
+    function = {"train": "inputs.load", "prepare": "prepare_sources.divide"}[command]
+    more = [*flags(command, tmp_path), "--overwrite"]
+    done = interrupted("waits", f"pipelines.{function}", command, *more)
+    assert done.stderr == "Stopped; the same command without --overwrite goes on.\n"
+
+
+@pytest.mark.parametrize(
+    "where, function",
+    [
+        ("waits", "tfr_ext.checkpoints.ResumableTraining._save_all"),
+        # In a thread of tf.data, while TensorFlow waits for it.
+        ("native", "tfr_ext.data.batching.padded_positions"),
+    ],
+)
+def test_in_training(where, function, tmp_path):
+    more = flags("train", tmp_path)
+    done = interrupted(where, function, "train", *more)
+    assert done.stderr == GOES_ON
+    done = run_command("pipelines.train", *more)
+    assert "Best epoch" in done.stdout
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "function", ["pipelines.cell_runs.check", "pipelines.cell_runs.Outcome"]
+)
+def test_the_processes_of_an_experiment_end_and_say_nothing(function, tmp_path):
+    write_folds(tmp_path)
+    out = tmp_path / "out"
+    done = interrupted(
+        "waits",
+        function,
+        "experiment",
+        *(*flags_of(tmp_path, "--num_epochs=5"), f"--output_dir={out}"),
+    )
+    assert done.stderr == GOES_ON
+    deadline = time.monotonic() + 60
+    while _open_files(out):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _open_files(folder):
+    found = []
+    for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if str(folder) in os.readlink(link):
+                found.append(link)
+        except OSError:
+            pass
+    return found
