@@ -36,7 +36,8 @@ help:
 	@echo 'make wheel   build the wheel, install it in an empty environment, and run the'
 	@echo '             commands of README.md there'
 	@echo 'make bench   speed against named peers'
-	@echo 'make fuzz    the readers on 20,000 damaged files of each format'
+	@echo 'make fuzz    the readers on 20,000 damaged files of each format, and the losses'
+	@echo '             on random lists amid padding, with every type of scores'
 	@echo 'make reproduce DATA=DIR    the tables of the papers, as docs/reproduction'
 	@echo '             (PAPER=smoothi, wassrank, pirank or kl for one of them)'
 	@echo 'STACK=A|B and PYTHON=... choose TensorFlow 2.15 or 2.21, and the interpreter.'
@@ -74,6 +75,8 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-bench
 
 fuzz: $(VENV)/.installed-test
 	TFR_EXT_FUZZ=20000 $(RUN) -m pytest tests/data/test_fuzz.py
+	TFR_EXT_FUZZ=10 $(RUN) -m pytest -n 2 tests/losses/test_extremes.py \
+	tests/losses/test_host_extremes.py
 
 reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
