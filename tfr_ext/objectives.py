@@ -45,10 +45,7 @@ class Objective(abc.ABC):
         object.__setattr__(self, "topn", checks.cut_off("topn", self.topn))
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
-        """Returns the item quantity that is read at each rank.
-
-        What it is at padding has no meaning; see `real_values`.
-        """
+        """Returns the item quantity read at each rank, of no meaning at padding."""
         return labels
 
     def real_values(self, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -333,15 +330,10 @@ def check_effects(metric: str, **arguments: Any) -> None:
         >>> check_effects("map", gain="exponential", relevance_threshold=2.)
     """
     for argument, value in arguments.items():
-        fields = {
-            name: field
-            for name in _OBJECTIVES
-            for field in _fields(name)
-            if field.name == argument
-        }
-        default = next(field.default for field in fields.values())
-        needs = f"metric {' or '.join(map(repr, fields))}"
-        checks.has_effect(argument, value, default, metric in fields, needs)
+        users = [name for name in _OBJECTIVES if argument in taken(name, **arguments)]
+        default = getattr(_OBJECTIVES[users[0]], argument)
+        needs = f"metric {' or '.join(map(repr, users))}"
+        checks.has_effect(argument, value, default, metric in users, needs)
 
 
 def get(name: str, **arguments: Any) -> Objective:
@@ -370,18 +362,15 @@ def taken(metric: str, **arguments: Any) -> dict[str, Any]:
 
     Args:
         metric: name of the metric; one that is no objective has none of them.
-        **arguments: values of attributes, of this objective or of others.
+        **arguments: values of attributes, of it or of others.
 
     Examples:
         >>> taken("map", gain="linear", relevance_threshold=2.)
         {'relevance_threshold': 2.0}
     """
-    known = {field.name for field in _fields(metric)}
+    cls = _OBJECTIVES.get(metric)
+    known = {field.name for field in dataclasses.fields(cls)} if cls else set()
     return {k: v for k, v in arguments.items() if k in known}
-
-
-def _fields(metric: str) -> tuple[dataclasses.Field, ...]:
-    return dataclasses.fields(_OBJECTIVES[metric]) if metric in _OBJECTIVES else ()
 
 
 def _power_of_2(x: tf.Tensor) -> tf.Tensor:

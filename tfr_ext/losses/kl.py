@@ -8,15 +8,12 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import checks, divergences, grades
-from tfr_ext.losses import base
+from tfr_ext.losses import base, class_weights
 
 # Least distance of a label, as a probability, from 0 and 1.
 _MIN_LABEL = 1e-6
 # Standard deviations whose squares and their inverses are finite float32.
 _SIGMA = (1e-9, 1e9)
-_BALANCES = ["batch", "list", None]
-# What a relevance threshold is for.
-_WEIGHTS = "a `class_balance`"
 
 
 @base.register
@@ -97,14 +94,8 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._num_trials = checks.at_least("num_trials", num_trials, 1)
         self._max_label = checks.positive("max_label", max_label)
-        self._threshold = checks.positive("relevance_threshold", relevance_threshold)
-        self._balance = checks.choice("class_balance", class_balance, _BALANCES)
-        checks.has_effect(
-            "relevance_threshold",
-            relevance_threshold,
-            0.1,
-            bool(class_balance),
-            _WEIGHTS,
+        self._threshold, self._balance = class_weights.check(
+            relevance_threshold, class_balance
         )
         self._from_logits = checks.boolean("from_logits", from_logits)
 
@@ -113,7 +104,9 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
     ) -> tf.Tensor:
         """See `RankingLoss`."""
         p = labels / self._max_label
-        weights = _class_weights(p >= self._threshold, mask, self._balance, p.dtype)
+        weights = class_weights.of_items(
+            p >= self._threshold, mask, self._balance, p.dtype
+        )
         logits = divergences.logits(scores, self._from_logits)
         # Both factors change their sign with the side that is called success. Of the
         # less likely side they are exact.
@@ -216,17 +209,11 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
             if grade_values is None
             else grades.check_values("grade_values", grade_values)
         )
-        self._threshold = checks.positive("relevance_threshold", relevance_threshold)
-        self._balance = checks.choice("class_balance", class_balance, _BALANCES)
-        checks.has_effect(
-            "relevance_threshold",
-            relevance_threshold,
-            0.1,
-            bool(class_balance),
-            _WEIGHTS,
+        self._threshold, self._balance = class_weights.check(
+            relevance_threshold, class_balance
         )
-        checks.has_effect(
-            "grade_values", self._grade_values, None, bool(class_balance), _WEIGHTS
+        class_weights.check_effect(
+            "grade_values", self._grade_values, None, class_balance
         )
         self._from_logits = checks.boolean("from_logits", from_logits)
 
@@ -241,7 +228,7 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
             mask: True at real items, `[batch, list]`.
         """
         expected = tf.linalg.matvec(labels, self._values_of(labels))
-        weights = _class_weights(
+        weights = class_weights.of_items(
             expected >= self._threshold, mask, self._balance, labels.dtype
         )
         p = tf.clip_by_value(labels, _MIN_LABEL, 1 - _MIN_LABEL)
@@ -364,14 +351,8 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._sigma = checks.between("sigma", sigma, *_SIGMA)
         self._max_label = checks.positive("max_label", max_label)
-        self._threshold = checks.positive("relevance_threshold", relevance_threshold)
-        self._balance = checks.choice("class_balance", class_balance, _BALANCES)
-        checks.has_effect(
-            "relevance_threshold",
-            relevance_threshold,
-            0.1,
-            bool(class_balance),
-            _WEIGHTS,
+        self._threshold, self._balance = class_weights.check(
+            relevance_threshold, class_balance
         )
         self._from_logits = checks.boolean("from_logits", from_logits)
 
@@ -380,7 +361,9 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
     ) -> tf.Tensor:
         """See `RankingLoss`."""
         t = labels / self._max_label
-        weights = _class_weights(t >= self._threshold, mask, self._balance, t.dtype)
+        weights = class_weights.of_items(
+            t >= self._threshold, mask, self._balance, t.dtype
+        )
         t = tf.clip_by_value(t, _MIN_LABEL, 1 - _MIN_LABEL)
         p = divergences.probabilities(scores, self._from_logits)
         distance = weights * tf.square((t - p) / self._sigma)
@@ -396,29 +379,3 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
             "class_balance": self._balance,
             "from_logits": self._from_logits,
         }
-
-
-def _class_weights(
-    relevant: tf.Tensor, mask: tf.Tensor, balance: str | None, dtype: Any
-) -> tf.Tensor:
-    """Returns weights that balance relevant items and others, 0 at padding.
-
-    Args:
-        relevant: True at relevant items, `[batch, list]`.
-        mask: True at real items, `[batch, list]`.
-        balance: 'batch', 'list' or None, see the losses.
-        dtype: type of the weights.
-    """
-    real = tf.cast(mask, dtype)
-    if balance is None:
-        return real
-    classes = tf.stack([mask & relevant, mask & ~relevant])
-    axes = [1, 2] if balance == "batch" else [2]
-    counts = tf.reduce_sum(tf.cast(classes, dtype), axis=axes, keepdims=True)
-    context = tf.distribute.get_replica_context()
-    if balance == "batch" and context and context.num_replicas_in_sync > 1:
-        counts = context.all_reduce(tf.distribute.ReduceOp.SUM, counts)
-    present = tf.reduce_sum(tf.cast(counts > 0, dtype), axis=0)
-    total = tf.reduce_sum(counts, axis=0)
-    weights = tf.math.divide_no_nan(total, present * counts)
-    return real * tf.where(relevant, weights[0], weights[1])
