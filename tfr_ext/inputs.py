@@ -109,7 +109,8 @@ def are_usable(
         `[batch, list]`, False where a label or a score is NaN or infinite, or a label
         is above `max_label`.
     """
-    usable = tf.math.is_finite(labels) & tf.math.is_finite(scores)
+    # One check of both; only labels above 1e31 can bring a finite score to infinity.
+    usable = tf.math.is_finite(labels + scores)
     if max_label is not None:
         usable &= labels <= max_label * (1 + _LABEL_ROUNDING)
     return usable if usable.shape.rank == 2 else tf.reduce_all(usable, axis=2)

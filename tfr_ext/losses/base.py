@@ -95,8 +95,8 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             weights: `[batch, list]` weights, 0 at padding.
         """
 
-    def _per_loss(self, items: tf.Tensor) -> tf.Tensor:
-        """Tells which losses some items are part of, in a shape `compute` returns.
+    def _have_only(self, items: tf.Tensor) -> tf.Tensor:
+        """Tells which losses are of some items only, in a shape `compute` returns.
 
         Args:
             items: True at these items, `[batch, list]`.
@@ -153,7 +153,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         usable = inputs.are_usable(labels, scores, self._max_label)
         # Some losses are finite all the same: training would go on, unaware.
         nan = tf.constant(float("nan"), losses.dtype)
-        return tf.where(self._per_loss(~usable), nan, losses)
+        return tf.where(self._have_only(usable), losses, nan)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
@@ -214,8 +214,8 @@ class ListwiseLoss(RankingLoss):
     all labels are 0 it is the plain mean over the real items.
     """
 
-    def _per_loss(self, items: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_any(items, axis=1, keepdims=True)
+    def _have_only(self, items: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_all(items, axis=1, keepdims=True)
 
     def _normalized_weights(
         self, labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor
