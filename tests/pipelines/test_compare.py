@@ -93,6 +93,7 @@ def test_the_command(runs, tmp_path):
         in (" ".join(done.stdout.split()))
     )
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        ".written_by_compare",
         "comparison.html",
         "comparison.json",
         "table.md",
