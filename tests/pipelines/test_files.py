@@ -95,13 +95,9 @@ def test_a_failing_command_leaves_every_file_as_it_was(command, tmp_path):
     everything = [name for several in OUTPUTS.values() for name in several]
     for owner in ("nobody", command):
         out = tmp_path / owner
-<<<<<<< HEAD
-        if owner == command:
-=======
         names = [*everything, "notes.txt"]
         if owner == command:
             names = [*OUTPUTS[command], "notes.txt"]
->>>>>>> files
             own = {name.partition("/")[0] for name in OUTPUTS[command]}
             written.Files(command, "", str(out), [*own]).claim()
         for name in names:
