@@ -25,7 +25,6 @@ WORDS = {
     "DOWNLOADS": "downloads",
     "SHARDS": "shards",
     "NAME": "wassrank_variance",
-    "DIR": "results",
 }
 # What is given besides, to be quick, to commands that have these words in them.
 MORE = {
@@ -79,8 +78,10 @@ def run(command: str, directory: pathlib.Path) -> str:
     """Runs a command, and returns what is wrong with how it went, or ''."""
     more = [flags for word, flags in MORE.items() if word in command]
     command = " ".join([command, *more])
+    module = re.search(r"pipelines\.(\w+)", command)
+    words = {**WORDS, "DIR": f"results/{module[1]}"}
     command = re.sub(
-        r"\b[A-Z]{3,}\b", lambda word: WORDS.get(word[0], word[0]), command
+        r"\b[A-Z]{3,}\b", lambda word: words.get(word[0], word[0]), command
     )
     print(f"\n$ {command}", flush=True)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "PYTHON"))}
