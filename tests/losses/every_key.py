@@ -13,6 +13,8 @@ SAMPLED = (
     "coupled_rankdistil_loss",
 )
 MULTINOMIAL = "pointwise_kl_multinomial_loss"
+# Their highest label is 1.
+UP_TO_1 = ("pointwise_kl_binomial_loss", "listwise_kl_gaussian_loss")
 # How many scores an item has, where it is not one.
 LEVELS = {MULTINOMIAL: 3, "ordinal_loss": 1}
 
@@ -21,6 +23,8 @@ def taken(key, labels, scores):
     """Labels and scores `[batch, list]` as the loss of a key takes them."""
     if key == MULTINOMIAL:
         return cases.distributions(labels), cases.grade_scores(scores)
+    if key in UP_TO_1:
+        labels = tf.where(labels > 0, labels / 3, labels)
     return labels, scores[..., tf.newaxis] if key in LEVELS else scores
 
 

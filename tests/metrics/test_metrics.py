@@ -219,7 +219,6 @@ def test_keras_metrics_in_fit_and_config(tmp_path):
     [
         ("ndgc_10", "ndgc_10"),
         ("ndcg_0", "ndcg_0"),
-        ("ndcg@10", "ndcg@10"),
         ("", "''"),
         ("opa_10", "'opa' has no cut-off.*Received: topn=10"),
     ],

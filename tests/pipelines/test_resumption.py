@@ -155,7 +155,9 @@ def test_a_broken_state_is_named(text, tmp_path):
 def test_broken_metrics_are_named(text, tmp_path):
     path = tmp_path / "metrics.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match="metrics.json is not what .* Remove this"):
+    with pytest.raises(
+        ValueError, match="metrics.json: expected a JSON object.* Remove"
+    ):
         outputs.read_metrics(str(path))
 
 

@@ -199,7 +199,8 @@ SCRIPT = textwrap.dedent(
         flags.FLAGS.unparse_flags()
         flags.FLAGS(["train", f"--model_dir={sys.argv[2]}/{len(told)}",
                      "--metrics=ndcg_10,map", "--synthetic_num_queries=9",
-                     "--synthetic_list_size=7", "--num_epochs=1", *given])
+                     "--synthetic_list_size=7", "--num_epochs=1", "--seed=0",
+                     *given])
         try:
             train.train()
             told.append("")
@@ -213,7 +214,7 @@ WRONG = [
      "'standart'; did you mean 'standard'"]),
     (["--feature_transforms=clip:2:1"], ["--feature_transforms=clip:2:1", "above"]),
     (["--label_weights=0,1"], ["--label_weights=0,1: ", "no label distributions"]),
-    (["--label_weights=1,x"], ["--label_weights must be numbers", "1,x"]),
+    (["--label_weights=1,x"], ["--label_weights must be finite numbers", "1,x"]),
     (["--label_weights=1,0"], ["each above the one before", "1,0"]),
     (["--binarize_labels=0"], ["--binarize_labels must be positive", "0"]),
     (["--max_label=3"], ["--max_label=3, but there is a label 4"]),
