@@ -45,12 +45,12 @@ class Objective(abc.ABC):
         object.__setattr__(self, "topn", checks.cut_off("topn", self.topn))
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
-        """Returns the item quantity read at each rank, of no meaning at padding."""
+        """Returns what is read at each rank; without meaning at padding."""
         return labels
 
     def real_values(self, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns `item_values`, 0 at padding."""
-        return tf.where(mask, self.item_values(labels), 0)
+        return self.item_values(labels)  # As they are of 0, the label of padding.
 
     @abc.abstractmethod
     def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
@@ -141,6 +141,11 @@ class NDCG(_Graded):
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
         """See `Objective`."""
         return self._gain(labels, labels) if self.expected == "gain" else labels
+
+    def real_values(self, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """See `Objective`."""
+        values = self.item_values(labels)  # Padding has the label 0, whose power is 1.
+        return tf.where(mask, values, 0) if self.gain == "power" else values
 
     def _gain(self, values: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         if self.gain == "linear":

@@ -152,8 +152,9 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         losses = self.compute(labels, scores, mask)
         usable = inputs.are_usable(labels, scores, self._max_label)
         # Some losses are finite all the same: training would go on, unaware.
+        # Added, it costs nothing in the backward pass.
         nan = tf.constant(float("nan"), losses.dtype)
-        return tf.where(self._have_only(usable), losses, nan)
+        return losses + tf.where(self._have_only(usable), tf.zeros([], nan.dtype), nan)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that build this loss again."""
