@@ -330,9 +330,6 @@ def check_effects(metric: str, **arguments: Any) -> None:
 
     Raises:
         ValueError: if one that the metric does not have is not its default.
-
-    Examples:
-        >>> check_effects("map", gain="exponential", relevance_threshold=2.)
     """
     for argument, value in arguments.items():
         users = [name for name in _OBJECTIVES if argument in taken(name, **arguments)]
