@@ -62,7 +62,7 @@ figures: $(VENV)/.installed
 bench: $(VENV)/.installed-test $(VENV)/.installed-bench
 	$(RUN) benchmarks/smoothi_speed.py
 	$(RUN) benchmarks/pirank_speed.py
-	$(RUN) benchmarks/wassrank_speed.py
+	$(RUN) benchmarks/wass_rank_speed.py
 	$(RUN) benchmarks/kl_speed.py
 	$(RUN) benchmarks/baselines_speed.py
 	$(RUN) benchmarks/soft_sort_speed.py
@@ -76,7 +76,7 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-bench
 fuzz: $(VENV)/.installed-test
 	TFR_EXT_FUZZ=20000 $(RUN) -m pytest tests/data/test_fuzz.py
 	TFR_EXT_FUZZ=10 $(RUN) -m pytest -n 2 tests/losses/test_extremes.py \
-	tests/losses/test_host_extremes.py
+	tests/losses/tfr/test_tfr_extremes.py
 
 reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \

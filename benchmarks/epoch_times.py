@@ -22,7 +22,12 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from tfr_ext import data, losses, models, pipeline  # noqa: E402
+from tfr_ext import (
+    data,  # noqa: E402
+    losses,  # noqa: E402
+    models,  # noqa: E402
+)
+from tfr_ext.training import pipeline  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from tfr_ext import data, datasets  # noqa: E402
-from tfr_ext.data import elwc_writer  # noqa: E402
+from tfr_ext.data.elwc import writing  # noqa: E402
 
 import numpy as np  # noqa: E402  isort: skip
 import tensorflow as tf  # noqa: E402  isort: skip
@@ -57,7 +57,7 @@ def write_shards(folder: pathlib.Path, lists: data.RankingLists) -> list[str]:
     for chosen in np.array_split(np.arange(lists.num_lists), SHARDS):
         files.append(str(folder / f"train-{len(files)}.tfrecord"))
         with tf.io.TFRecordWriter(files[-1]) as writer:
-            for record in elwc_writer.encode(lists.select(chosen)):
+            for record in writing.encode(lists.select(chosen)):
                 writer.write(record)
     return files
 

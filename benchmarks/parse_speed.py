@@ -29,7 +29,7 @@ import lightgbm
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from tfr_ext.data.letor import read_letor
+from tfr_ext.data.letor.reading import read_letor
 
 
 def write_dense(path: str, megabytes: float) -> None:

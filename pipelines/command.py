@@ -9,7 +9,8 @@ from collections.abc import Callable
 import tensorflow as tf
 from absl import app, flags, logging
 
-from pipelines import failures, flag_files, interruption
+from pipelines import failures, interruption
+from pipelines.flags import flag_files
 
 FLAGS = flags.FLAGS
 

@@ -13,17 +13,10 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from pipelines import (
-    command,
-    comparison,
-    comparison_options,
-    comparison_outputs,
-    flag_types,
-    path_flags,
-    runs,
-    tables,
-)
-from tfr_ext.metrics import significance
+from pipelines import command
+from pipelines.comparing import comparison_files, tables
+from pipelines.flags import flag_types, path_flags
+from tfr_ext.evaluation import comparison, comparison_options, runs, significance
 
 FLAGS = flags.FLAGS
 
@@ -136,14 +129,14 @@ def compare(arguments: list[str]) -> None:
     compared_runs = runs.parse(arguments)
     files = None
     if FLAGS.output_dir is not None:
-        files = comparison_outputs.files(FLAGS.output_dir)
+        files = comparison_files.files(FLAGS.output_dir)
         files.check(path for paths in compared_runs.values() for path in paths)
     compared = comparison.compare(compared_runs, options(FLAGS.metrics, FLAGS.seed))
     print(tables.terminal(compared))
     if files is not None:
         files.claim()
         files.remove()
-        comparison_outputs.write(compared, FLAGS.output_dir)
+        comparison_files.write(compared, FLAGS.output_dir)
         print(f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it.")
 
 

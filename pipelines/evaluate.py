@@ -20,18 +20,12 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from pipelines import (
-    command,
-    flag_types,
-    inputs,
-    labels,
-    long_lists,
-    outputs,
-    path_flags,
-    written,
-)
-from pipelines import flags as shared_flags
-from tfr_ext import checkpoints, data, export, metrics
+from pipelines import command
+from pipelines.flags import flag_types, path_flags, shared_flags
+from tfr_ext import data, evaluation
+from tfr_ext.core.files import write_atomically
+from tfr_ext.training import export, outputs, written
+from tfr_ext.training.sources import data_splits, long_lists, wanted_labels
 
 FLAGS = flags.FLAGS
 
@@ -56,7 +50,7 @@ class Scored:
     scores: np.ndarray
     tag: str = "tfr_ext"
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    ties: str = metrics.TIES_BY_POSITION
+    ties: str = evaluation.TIES_BY_POSITION
 
 
 def define_flags() -> None:
@@ -90,25 +84,31 @@ def evaluate() -> None:
     files = output_files()
     if files is not None:
         given = (FLAGS.export, FLAGS.run, FLAGS.scores)
-        files.check([*filter(None, given), *inputs.paths(FLAGS)])
+        files.check([*filter(None, given), *data_splits.paths(FLAGS)])
     cut = long_lists.LongLists(FLAGS, "test")
     if FLAGS.eval_list_size is not None and FLAGS.export is None:
         raise ValueError(
             "--eval_list_size is for an --export: it cuts lists before they are scored."
         )
-    names = metrics.parse_names(FLAGS.metrics)
+    names = evaluation.parse_names(FLAGS.metrics)
     convention = shared_flags.convention()
     for name in names:
         convention.objective(name)
     scorer = None if FLAGS.export is None else export.load_scorer(FLAGS.export)
-    judged = inputs.load_test(FLAGS, None if scorer is None else scorer.num_features)
+    judged = data_splits.load_test(
+        FLAGS, None if scorer is None else scorer.num_features
+    )
     judged = cut(judged)
-    print(inputs.describe("test", judged))
+    print(data_splits.describe("test", judged))
     if cut.num_cut:
         print(cut.describe())
-    wanted = labels.from_flags(FLAGS)
+    wanted = wanted_labels.from_flags(FLAGS)
     highest = wanted.highest(FLAGS.max_label, [judged])
-    if FLAGS.max_label is None and scorer is not None and wanted == labels.AS_GIVEN:
+    if (
+        FLAGS.max_label is None
+        and scorer is not None
+        and wanted == wanted_labels.AS_GIVEN
+    ):
         # The test lists alone may lack the highest grade of their collection.
         highest = max(highest, scorer.max_label or 0.0)
     convention = dataclasses.replace(convention, max_label=highest)
@@ -116,10 +116,10 @@ def evaluate() -> None:
     convention = dataclasses.replace(convention, ties=scored.ties)
     # Skipped, empty lists are seen.
     skipping = dataclasses.replace(convention, empty_list="skip")
-    found = metrics.per_query(scored.lists, scored.scores, names, skipping)
+    found = evaluation.per_query(scored.lists, scored.scores, names, skipping)
     empty = {name: int(np.isnan(values).sum()) for name, values in found.items()}
-    values = metrics.fill_empty(found, convention.empty_list)
-    results = {"test": metrics.means(values)}
+    values = evaluation.fill_empty(found, convention.empty_list)
+    results = {"test": evaluation.means(values)}
     if files is not None:
         files.claim()
         files.remove()
@@ -191,8 +191,8 @@ def score(judged: data.RankingLists, scorer: Any) -> Scored:
     if scorer is not None:
         return Scored(judged, scorer.scores(judged, FLAGS.batch_size))
     if FLAGS.scores is not None:
-        return Scored(judged, metrics.read_scores(FLAGS.scores, judged.num_items))
-    run = metrics.read_run(FLAGS.run, judged)
+        return Scored(judged, evaluation.read_scores(FLAGS.scores, judged.num_items))
+    run = evaluation.read_run(FLAGS.run, judged)
     missing, unjudged = len(run.missing(judged)), len(run.unjudged(judged))
     if missing:
         print(
@@ -205,7 +205,7 @@ def score(judged: data.RankingLists, scorer: Any) -> Scored:
         *run.ranked(judged),
         tag=run.tag,
         counts={"missing_queries": missing, "unjudged_queries": unjudged},
-        ties=metrics.TIES_BY_NAME,
+        ties=evaluation.TIES_BY_NAME,
     )
 
 
@@ -240,7 +240,7 @@ def as_flag_file() -> str:
 
 def write(name: str, text: str) -> None:
     """Writes a file of --output_dir."""
-    checkpoints.write_atomically(os.path.join(FLAGS.output_dir, name), text)
+    write_atomically(os.path.join(FLAGS.output_dir, name), text)
 
 
 if __name__ == "__main__":

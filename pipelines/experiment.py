@@ -18,27 +18,25 @@ import tensorflow as tf
 from absl import flags
 
 import tfr_ext
-from pipelines import (
+from pipelines import command, compare, failures
+from pipelines.comparing import comparison_files, tables
+from pipelines.experiments import (
     candidates,
-    cell_runs,
     cells,
-    command,
-    compare,
-    comparison,
-    comparison_options,
-    comparison_outputs,
     experiment_files,
-    failures,
+    processes,
+    selection,
+)
+from pipelines.flags import (
     flag_types,
-    inputs,
-    lock,
     path_flags,
     run_flags,
-    selection,
-    tables,
+    shared_flags,
     training_flags,
 )
-from pipelines import flags as shared_flags
+from tfr_ext.evaluation import comparison, comparison_options
+from tfr_ext.training import lock
+from tfr_ext.training.sources import data_splits
 
 FLAGS = flags.FLAGS
 
@@ -149,7 +147,7 @@ def _run(
 ) -> None:
     start = time.monotonic()
     files = experiment_files.files(FLAGS.output_dir)
-    files.check(inputs.paths(FLAGS))
+    files.check(data_splits.paths(FLAGS))
     base = run_flags.given()
     if run_flags.has_random_data() and FLAGS.data_seed is None:
         base.append(f"--data_seed={seeds[0]}")  # All seeds have the same queries.
@@ -166,7 +164,7 @@ def _run(
         f"{_count(plan.folds, 'fold')}, {_count(seeds, 'seed')}. Reading the data ...",
         flush=True,
     )
-    everything = cell_runs.check(plan)
+    everything = processes.check(plan)
     cached = {cell for cell in everything if cell.is_finished}
     first = seeds[: FLAGS.selection_seeds]
     several = {name for name, found in methods.items() if len(found) > 1}
@@ -197,7 +195,7 @@ def _run(
     trained = [*phases["select"], *phases["final"]]
     failed = [cell for cell in trained if not cell.is_finished]
     files.claim()
-    files.remove(comparison_outputs.FILES)  # They may be of other cells.
+    files.remove(comparison_files.FILES)  # They may be of other cells.
     experiment_files.write(
         FLAGS.output_dir,
         phases,
@@ -268,7 +266,7 @@ def _announcement(plan: cells.Plan, wanted: list[cells.Cell], later: int) -> str
 
 
 def _train(wanted: list[cells.Cell], progress: _Progress) -> None:
-    cell_runs.run(wanted, FLAGS.jobs, FLAGS.threads, FLAGS.keep_models, progress.tell)
+    processes.run(wanted, FLAGS.jobs, FLAGS.threads, FLAGS.keep_models, progress.tell)
 
 
 def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -> None:
@@ -301,7 +299,7 @@ def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -
     compared = comparison.compare(
         whole, compare.options(FLAGS.metrics, comparison.Options().seed)
     )
-    comparison_outputs.write(compared, FLAGS.output_dir)
+    comparison_files.write(compared, FLAGS.output_dir)
     print(tables.terminal(compared))
     print(f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it.")
 

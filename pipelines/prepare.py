@@ -19,22 +19,20 @@ import tensorflow as tf
 from absl import flags
 
 import tfr_ext
-from pipelines import (
-    command,
-    flag_types,
-    inputs,
-    lock,
-    path_flags,
-    prepare_beam,
-    prepare_directory,
-    prepare_processes,
-    prepare_report,
-    prepare_sources,
-    prepare_units,
+from pipelines import command
+from pipelines.flags import flag_types, path_flags, shared_flags
+from pipelines.preparing import (
+    beam_runner,
+    report,
+    shard_directory,
+    source_pieces,
+    work_units,
+    worker_processes,
 )
-from pipelines import flags as shared_flags
-from pipelines.prepare_units import Output, Unit, Written
-from tfr_ext.data.letor_ranges import Survey
+from pipelines.preparing.work_units import Output, Unit, Written
+from tfr_ext.data.letor.byte_ranges import Survey
+from tfr_ext.training import lock
+from tfr_ext.training.sources import data_splits
 
 FLAGS = flags.FLAGS
 
@@ -101,34 +99,34 @@ def prepare() -> None:
 
 def _prepare(directory: str) -> None:
     source_flags = _source_flags()
-    division = prepare_sources.divide(
+    division = source_pieces.divide(
         FLAGS, source_flags, max(1, int(FLAGS.shard_megabytes * 1e6))
     )
-    prepare_directory.check_source(directory, division.files)
+    shard_directory.check_source(directory, division.files)
     plan = _plan(source_flags, division.files)
-    place = prepare_directory.begin(directory, plan, FLAGS.overwrite)
+    place = shard_directory.begin(directory, plan, FLAGS.overwrite)
     if place is None:
         return
     try:
         _write(directory, place, source_flags, division, plan)
     finally:
-        prepare_directory.tidy(directory, place)
+        shard_directory.tidy(directory, place)
 
 
 def _write(
     directory: str,
     place: str,
     source_flags: Mapping[str, Any],
-    division: prepare_sources.Division,
+    division: source_pieces.Division,
     plan: Mapping[str, Any],
 ) -> None:
     """Writes all shards in `place`, and finishes them in `directory`."""
     if FLAGS.beam_args:
-        unknown = prepare_beam.unknown_options(FLAGS.beam_args)
+        unknown = beam_runner.unknown_options(FLAGS.beam_args)
         if unknown:
             print(f"Passed on, but not known to Beam itself: {' '.join(unknown)}")
     units = _units(place, division)
-    found = _run(place, units, prepare_units.written)
+    found = _run(place, units, work_units.written)
     _check_queries(units, found)
     for split in {output.split for unit in units for output in unit.outputs}:
         if not any(split in result.records for result in found):
@@ -138,9 +136,9 @@ def _write(
             "Files of the source changed while they were read. Start anew, with "
             "--overwrite."
         )
-    content = prepare_report.describe(found, source_flags)
-    prepare_directory.finish(directory, content, place)
-    print(prepare_report.summary(content, found, directory))
+    content = report.describe(found, source_flags)
+    shard_directory.finish(directory, content, place)
+    print(report.summary(content, found, directory))
 
 
 def _source_flags() -> dict[str, Any]:
@@ -167,10 +165,10 @@ def _plan(source_flags: Mapping[str, Any], files: Sequence[str]) -> dict[str, An
     }
 
 
-def _units(directory: str, division: prepare_sources.Division) -> list[Unit]:
+def _units(directory: str, division: source_pieces.Division) -> list[Unit]:
     """Plans what each worker reads and writes."""
     pieces = division.pieces
-    fractions = inputs.held_out(FLAGS, pieces)
+    fractions = data_splits.held_out(FLAGS, pieces)
     num_features, has_doc_ids = FLAGS.num_features, True
     chosen: list[dict[str, np.ndarray]] = []
     needs_width = division.needs_width and num_features is None
@@ -187,7 +185,7 @@ def _units(directory: str, division: prepare_sources.Division) -> list[Unit]:
             chosen = _divide_lists([s.queries for s in surveys], fractions)
     parts = [
         (split, index, piece)
-        for split in inputs.SPLITS
+        for split in data_splits.SPLITS
         for index, piece in enumerate(pieces.get(split, []))
     ]
     wanted = [
@@ -218,13 +216,13 @@ def _units(directory: str, division: prepare_sources.Division) -> list[Unit]:
     return units
 
 
-def _survey(directory: str, pieces: Sequence[prepare_sources.Piece]) -> list[Survey]:
+def _survey(directory: str, pieces: Sequence[source_pieces.Piece]) -> list[Survey]:
     """Reads the training data once, before it is written."""
     units = [
         Unit(f"survey-{index:05}", directory, piece, FLAGS.num_features)
         for index, piece in enumerate(pieces)
     ]
-    surveys = _run(directory, units, prepare_units.surveyed)
+    surveys = _run(directory, units, work_units.surveyed)
     print(
         f"{sum(s.queries for s in surveys):,} queries, "
         f"{max(s.num_features for s in surveys):,} features"
@@ -236,7 +234,7 @@ def _divide_lists(
     queries: Sequence[int], fractions: Mapping[str, float]
 ) -> list[dict[str, np.ndarray]]:
     """Returns for each piece which of its lists go to which split, if any do."""
-    parts = inputs.hold_out(sum(queries), fractions, shared_flags.data_seed(FLAGS))
+    parts = data_splits.hold_out(sum(queries), fractions, shared_flags.data_seed(FLAGS))
     bounds = np.cumsum([0, *queries])
     divided = []
     for start, end in zip(bounds, bounds[1:]):
@@ -258,11 +256,11 @@ def _run(
             f"{len(units) - len(left):,} of {len(units):,} pieces were finished before."
         )
     if left and FLAGS.beam_args:
-        prepare_beam.run(left, prepare_units.work, FLAGS.beam_args)
+        beam_runner.run(left, work_units.work, FLAGS.beam_args)
     elif left:
-        workers = FLAGS.num_workers or prepare_processes.num_cores()
-        prepare_processes.run(left, prepare_units.work, workers)
-    prepare_units.raise_error(directory)
+        workers = FLAGS.num_workers or worker_processes.num_cores()
+        worker_processes.run(left, work_units.work, workers)
+    work_units.raise_error(directory)
     results = [found(unit) for unit in units]
     missing = [unit.name for unit, result in zip(units, results) if result is None]
     if missing:
@@ -293,7 +291,7 @@ def main() -> None:
     """Prepares, after looking whether Beam is there if it is wanted."""
     if FLAGS.beam_args:
         try:
-            prepare_beam.import_beam()
+            beam_runner.import_beam()
         except ImportError as error:
             sys.exit(f"Error: {error}")
     prepare()

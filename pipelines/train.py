@@ -13,19 +13,19 @@ import tensorflow_ranking as tfr
 from absl import flags
 
 import tfr_ext
-from pipelines import (
-    checksums,
-    command,
-    inputs,
-    labels,
+from pipelines import command
+from pipelines.flags import shared_flags, training_flags
+from tfr_ext import data, evaluation, models
+from tfr_ext.core.files import write_atomically
+from tfr_ext.training import (
+    export,
     lock,
     outputs,
+    pipeline,
     run_directory,
     training_checks,
-    training_flags,
 )
-from pipelines import flags as shared_flags
-from tfr_ext import checkpoints, data, export, metrics, models, pipeline
+from tfr_ext.training.sources import checksums, data_splits, wanted_labels
 
 FLAGS = shared_flags.FLAGS
 
@@ -69,7 +69,7 @@ def train_alone(
     directory = run_directory.RunDirectory()
     directory.check()
     source = checksums.DigestedSource(FLAGS)
-    splits = inputs.load(FLAGS, source)
+    splits = data_splits.load(FLAGS, source)
     directory.check_data(source.hexdigest())
     if not FLAGS.overwrite and directory.is_finished:
         print(f"The run in {FLAGS.model_dir} is finished: there is nothing to do.")
@@ -81,11 +81,11 @@ def train_alone(
     convention = dataclasses.replace(convention, max_label=highest)
     head = head.with_values(splits.train, FLAGS.max_label)
     loss_params = head.loss_params(FLAGS.loss, loss_params)
-    labels.check_max_label(FLAGS.loss, loss_params, everything)
-    if labels.needs_max_label(FLAGS.loss, loss_params):
+    wanted_labels.check_max_label(FLAGS.loss, loss_params, everything)
+    if wanted_labels.needs_max_label(FLAGS.loss, loss_params):
         loss_params = {**loss_params, "max_label": highest}
         print(f"--loss_param=max_label={highest:g}, as it is not given.")
-    for line in labels.warnings(
+    for line in wanted_labels.warnings(
         splits.train,
         [*names, FLAGS.monitor],
         convention,
@@ -182,10 +182,10 @@ def prepare_tensorflow() -> tf.distribute.Strategy | None:
 def report(
     run: run_directory.RunDirectory,
     trained: pipeline.Trained,
-    splits: inputs.Splits,
+    splits: data_splits.Splits,
     names: list[str],
-    convention: metrics.Convention,
-    wanted: labels.Labels,
+    convention: evaluation.Convention,
+    wanted: wanted_labels.Labels,
 ) -> None:
     """Evaluates and exports the model; writes and prints the results."""
     directory = FLAGS.model_dir
@@ -194,12 +194,12 @@ def report(
         name: data.score_lists(trained.model, lists, FLAGS.batch_size)
         for name, lists in (("valid", splits.valid), ("test", splits.test))
     }
-    values = metrics.per_query(splits.test, scores["test"], names, convention)
+    values = evaluation.per_query(splits.test, scores["test"], names, convention)
     results = {
-        "valid": metrics.means(
-            metrics.per_query(splits.valid, scores["valid"], names, convention)
+        "valid": evaluation.means(
+            evaluation.per_query(splits.valid, scores["valid"], names, convention)
         ),
-        "test": metrics.means(values),
+        "test": evaluation.means(values),
     }
     outputs.write_history(directory, trained.history)
     outputs.write_per_query(directory, splits.test, values)
@@ -220,7 +220,7 @@ def report(
             splits.elwc_features,
         )
     # Last: a run that has it is finished.
-    checkpoints.write_atomically(
+    write_atomically(
         os.path.join(directory, "metrics.json"),
         outputs.as_json(
             {

@@ -56,10 +56,8 @@ def _serve():
     import matplotlib.pyplot  # noqa: F401
     import scipy.stats  # noqa: F401
 
-    import pipelines.comparison_outputs
-    import pipelines.heads
-    import pipelines.inputs
-    import pipelines.training_flags  # noqa: F401
+    import pipelines.comparing.comparison_files
+    import pipelines.flags.training_flags  # noqa: F401
 
     for line in sys.stdin:
         child = os.fork()

@@ -6,7 +6,7 @@ import os
 import tensorflow as tf
 from tensorflow_serving.apis import input_pb2
 
-from tfr_ext.data import manifest
+from tfr_ext.data.elwc import manifest
 
 
 def put(feature_map, name, values):

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tfr_ext
-from tfr_ext import metrics
+from tfr_ext import evaluation, metrics
 
 WORDS = ("describe", "as_dict", "config", "get_config")
 
@@ -49,8 +49,8 @@ def test_what_objects_say_with_their_defaults():
 
 
 def test_a_convention_without_a_highest_label_describes_itself():
-    assert "highest label not given;" in metrics.Convention().describe()
-    assert "highest label 2;" in metrics.Convention(max_label=2).describe()
+    assert "highest label not given;" in evaluation.Convention().describe()
+    assert "highest label 2;" in evaluation.Convention(max_label=2).describe()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from papers import (  # noqa: E402
     tables,
 )
 
-from tfr_ext import metrics  # noqa: E402
+from tfr_ext import evaluation  # noqa: E402
 
 METRICS = ["ndcg_10", "map"]
 # NDCG@10 and MAP of each method. In the paper's order by NDCG@10 on MQ2008, SmoothI
@@ -481,7 +481,7 @@ def test_published_tables_are_whole():
 def test_a_published_table_is_sound(paper, name):
     table = published.table(paper, name)
     for metric in table.metrics:
-        metrics.higher_is_better(metric)  # there is such a metric
+        evaluation.higher_is_better(metric)  # there is such a metric
     assert table.source and table.collection and table.convention
     assert set(table.errors) in (set(), set(table.values))
     for method, row in table.values.items():

@@ -8,7 +8,15 @@ from tfr_ext import _stack
 
 _stack.prepare()
 
-from tfr_ext import data, datasets, diagnosis, losses, metrics, models  # noqa: E402
+from tfr_ext import (  # noqa: E402
+    data,
+    datasets,
+    evaluation,
+    losses,
+    metrics,
+    models,
+)
+from tfr_ext.training import diagnosis  # noqa: E402
 from tfr_ext.version import __version__  # noqa: E402
 
 __all__ = [
@@ -16,6 +24,7 @@ __all__ = [
     "data",
     "datasets",
     "diagnosis",
+    "evaluation",
     "losses",
     "metrics",
     "models",

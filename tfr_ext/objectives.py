@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tfr_ext import checks, masked
+from tfr_ext.core import checks, masked
 
 # Gains of a label in NDCG, see `NDCG`.
 GAINS = ("exponential", "linear", "power")

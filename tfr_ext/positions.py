@@ -22,7 +22,8 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
-from tfr_ext import blocks, checks, masked, objectives
+from tfr_ext import objectives
+from tfr_ext.core import blocks, checks, masked
 
 METRICS = ["ndcg", "precision", "map"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from papers import published, tables
 from papers.published import Table
 from papers.results import Result
-from tfr_ext import metrics as conventions
+from tfr_ext import evaluation as conventions
 
 
 def ways(result: Result, method: str, theirs: Table | None) -> str:

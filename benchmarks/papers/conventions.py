@@ -12,7 +12,7 @@ import numpy as np
 from papers import published, tables
 from papers.published import Table
 from papers.results import Result
-from tfr_ext import data, metrics
+from tfr_ext import data, evaluation
 
 # What the queries of a mean are: the rule for empty lists, and the fewest documents.
 QUERIES: dict[str, tuple[str, int]] = {
@@ -26,9 +26,9 @@ def describe(convention: Mapping[str, Any] | None) -> str:
     """Returns a convention, as `metrics.json` has it, in words."""
     if not convention:
         return "The convention of the metrics is not known."
-    fields = {field.name for field in dataclasses.fields(metrics.Convention)}
+    fields = {field.name for field in dataclasses.fields(evaluation.Convention)}
     known = {name: value for name, value in convention.items() if name in fields}
-    return "Convention: " + metrics.Convention(**known).describe()
+    return "Convention: " + evaluation.Convention(**known).describe()
 
 
 def rules(
@@ -56,7 +56,7 @@ def rules(
     rows = []
     for words, (empty_list, fewest) in QUERIES.items():
         for gain in ("linear", "exponential"):
-            convention = metrics.Convention(gain, empty_list, max_label=highest)
+            convention = evaluation.Convention(gain, empty_list, max_label=highest)
             means = _means(runs, folds, names, convention, fewest)
             rows.append([words, gain, *(f"{mean:.4f}" for mean in means)])
     shared = published.match(name, table.values) if table else None
@@ -71,13 +71,13 @@ def _means(
     runs: Sequence[tuple[data.RankingLists, np.ndarray]],
     folds: Sequence[str],
     names: Sequence[str],
-    convention: metrics.Convention,
+    convention: evaluation.Convention,
     fewest: int,
 ) -> list[float]:
     """Returns the means over folds, of the means over queries and seeds."""
     by_fold: dict[str, list[list[float]]] = {}
     for (lists, scores), fold in zip(runs, folds):
-        values = metrics.per_query(lists, scores, names, convention)
+        values = evaluation.per_query(lists, scores, names, convention)
         counts = lists.lengths >= fewest
         if convention.empty_list == "skip":
             # ERR is 0 on an empty list, whatever the rule for NDCG.
@@ -92,7 +92,7 @@ def _read(path: pathlib.Path) -> tuple[data.RankingLists, np.ndarray]:
     """Reads `run.trec` and `qrels.trec` of a run."""
     try:
         judged = _judged(path / "qrels.trec")
-        return metrics.read_run(str(path / "run.trec"), judged).ranked(judged)
+        return evaluation.read_run(str(path / "run.trec"), judged).ranked(judged)
     except OSError as error:
         raise ValueError(f"{path} has not the files of a run: {error}") from error
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from papers import tables
 from papers.results import Result
-from pipelines import runs
+from tfr_ext.evaluation import runs
 
 
 def parameters(method: str) -> dict[str, str]:

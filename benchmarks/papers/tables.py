@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import scipy.stats
 
-import pipelines.tables
 from papers import published
 from papers.published import Table
 from papers.results import Result
-from tfr_ext import metrics as conventions
+from pipelines.comparing import tables as comparison_tables
+from tfr_ext import evaluation as conventions
 
 TESTS = {
     "t": "paired t-test",
@@ -28,7 +28,7 @@ def heading(metric: str) -> str:
     Args:
         metric: such as 'ndcg_10', which gives 'NDCG@10'.
     """
-    text = pipelines.tables.title_of(metric.removeprefix("valid_"))
+    text = comparison_tables.title_of(metric.removeprefix("valid_"))
     return f"validation {text}" if metric.startswith("valid_") else text
 
 
@@ -151,8 +151,11 @@ def _ours(
     result: Result, method: str, metrics: Sequence[str], digits: int
 ) -> list[str]:
     against = result.comparison["test"].get("against", "best")
-    arrows = {"worse": pipelines.tables.DOWN, "better": pipelines.tables.UP}
-    marks = {"worse": pipelines.tables.DAGGER} if against == "best" else arrows
+    arrows = {
+        "worse": comparison_tables.DOWN,
+        "better": comparison_tables.UP,
+    }
+    marks = {"worse": comparison_tables.DAGGER} if against == "best" else arrows
     cells = []
     for metric in metrics:
         figure = result.runs[method][metric]

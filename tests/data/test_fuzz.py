@@ -23,7 +23,7 @@ from tensorflow_serving.apis import input_pb2
 
 from tests.elwc_files import elwc, put
 from tfr_ext import data
-from tfr_ext.data import elwc_arrays, elwc_diagnosis
+from tfr_ext.data.elwc import arrays, diagnosis
 
 pytestmark = pytest.mark.exhaustive
 
@@ -471,8 +471,8 @@ def test_damaged_records_of_the_same_size(protos, at, changes):
     """The fast path accepts what the reference does, or says nothing."""
     records = [proto.SerializeToString() for proto in protos]
     schema = data.ElwcSchema()
-    widths = elwc_diagnosis.measure(records[0], "file", schema)
-    fast = elwc_arrays.FastParser(schema, widths)
+    widths = diagnosis.measure(records[0], "file", schema)
+    fast = arrays.FastParser(schema, widths)
     assert fast.parse(records) is not None  # And learns their layouts.
     at = at % len(records)
     record = mutate_bytes(records[at], changes)

@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pipelines import heads
-from pipelines import labels as pipeline_labels
 from tests.conftest import make_lists
-from tfr_ext import data, grades, losses, metrics
+from tfr_ext import data, evaluation, losses
+from tfr_ext.core import grades
+from tfr_ext.training import heads
+from tfr_ext.training.sources import wanted_labels as pipeline_labels
 
 
 def with_shares(shares):
@@ -120,7 +121,7 @@ def told(labels, key, names=("ndcg_10",), threshold=1.0, lambda_threshold=None, 
     return pipeline_labels.warnings(
         make_lists([len(labels)], labels=labels),
         names,
-        metrics.Convention(relevance_threshold=threshold),
+        evaluation.Convention(relevance_threshold=threshold),
         losses.get(key, **kw),
         lambda_threshold,
     )

@@ -12,10 +12,13 @@ import types
 import numpy as np
 import pytest
 
-from pipelines import outputs, runs
 from tests.conftest import make_lists
-from tfr_ext import data, metrics
-from tfr_ext.data import letor_ranges, manifest, text_files
+from tfr_ext import data, evaluation
+from tfr_ext.data import text_files
+from tfr_ext.data.elwc import manifest
+from tfr_ext.data.letor import byte_ranges
+from tfr_ext.evaluation import runs
+from tfr_ext.training import outputs
 
 NBSP_NAME = "a\u00a0b"
 
@@ -30,15 +33,15 @@ def plain(lists):
 
 
 def read_range(path):
-    (part,) = letor_ranges.split_file(path, 1 << 20)
-    (lists,) = letor_ranges.read_range(part, 1)
+    (part,) = byte_ranges.split_file(path, 1 << 20)
+    (lists,) = byte_ranges.read_range(part, 1)
     return plain(lists)
 
 
 def read_run(path):
     lists = make_lists([2])
     names = [NBSP_NAME] if NBSP_NAME in text_of(path) else ["q"]
-    run = metrics.read_run(
+    run = evaluation.read_run(
         path, data.RankingLists(lists.features, lists.labels, lists.row_splits, names)
     )
     return {query: dict(documents) for query, documents in run.documents.items()}
@@ -75,7 +78,7 @@ LINES = {
     "letor index": (lambda path: plain(data.read_letor(path)), "1 qid:NAME NUMBER:2\n"),
     "letor range": (read_range, "1 qid:NAME 1:NUMBER\n"),
     "run": (read_run, "NAME Q0 NAME 1 NUMBER tag\nNAME Q0 d 2 -3 tag\n"),
-    "scores": (lambda path: metrics.read_scores(path, 2).tolist(), "NUMBER\n1\n"),
+    "scores": (lambda path: evaluation.read_scores(path, 2).tolist(), "NUMBER\n1\n"),
     "per query": (read_per_query, "query\tmap\nNAME\tNUMBER\n"),
     "history": (read_history, "epoch\tloss\n1\tNUMBER\n"),
 }
@@ -168,9 +171,9 @@ def test_a_pipe_says_that_it_waits_and_is_read(reader, path, tmp_path, capfd):
 
 def test_what_is_read_more_than_once_is_no_pipe(tmp_path):
     for name, read in {
-        "text": lambda path: letor_ranges.split_file(path, 9),
+        "text": lambda path: byte_ranges.split_file(path, 9),
         "elwc": data.read_elwc,
-        "scores.npy": lambda path: metrics.read_scores(path, 1),
+        "scores.npy": lambda path: evaluation.read_scores(path, 1),
         "per_query.tsv": lambda path: runs.read("A", [path]),
     }.items():
         pipe = str(tmp_path / name)
@@ -199,9 +202,9 @@ def test_json_files_may_begin_with_a_mark(encode, tmp_path):
 
 
 def write_elwc(path, lists):
-    from tfr_ext.data import elwc_writer
+    from tfr_ext.data.elwc import writing
 
-    with elwc_writer.ShardWriter(*os.path.split(path)) as writer:
+    with writing.ShardWriter(*os.path.split(path)) as writer:
         writer.write(lists)
     return data.read_elwc(path).query_ids
 
@@ -213,14 +216,14 @@ def write_per_query(path, lists):
 
 
 def write_run(path, lists):
-    metrics.write_run(path, lists, np.ones(2), "tag")
-    run = metrics.read_run(path, lists)
+    evaluation.write_run(path, lists, np.ones(2), "tag")
+    run = evaluation.read_run(path, lists)
     assert not np.isinf(run.ranked(lists)[1]).any()  # The documents are found again.
     return run.documents
 
 
 def write_qrels(path, lists):
-    metrics.write_qrels(path, lists)
+    evaluation.write_qrels(path, lists)
     with open(path, encoding="utf-8") as file:
         return {" ".join(line.split(" ")[:-3]) for line in file}
 
@@ -264,7 +267,7 @@ def test_a_line_of_70_mebibytes_takes_less_than_a_gibibyte(tmp_path):
                 for _ in range(70):
                     file.write(block)
                 file.write(b"\\n")
-            for read in (data.read_letor, lambda x: metrics.read_run(x, None)):
+            for read in (data.read_letor, lambda x: evaluation.read_run(x, None)):
                 try:
                     read(directory + name)
                 except ValueError as error:
@@ -298,10 +301,12 @@ def test_the_sizes_of_lightgbm_groups_become_queries(path):
 
 @pytest.mark.parametrize("text", ["4_5", "\u0663", "1e1", "0x1", "", "\uff13"])
 def test_lists_of_flags_are_as_strict(text):
-    from pipelines import flags, heads, labels
+    from pipelines.flags import shared_flags
+    from tfr_ext.training import heads
+    from tfr_ext.training.sources import wanted_labels
 
     with pytest.raises(ValueError, match="--hidden_sizes must be integers"):
-        flags.parse_integers(["1", text], "hidden_sizes", 1, 99)
+        shared_flags.parse_integers(["1", text], "hidden_sizes", 1, 99)
     if text == "1e1":  # a number, but no integer
         return
     given = types.SimpleNamespace(
@@ -310,4 +315,4 @@ def test_lists_of_flags_are_as_strict(text):
     with pytest.raises(ValueError, match="--grade_values must be finite numbers"):
         heads.from_flags(given, {})
     with pytest.raises(ValueError, match="--label_weights must be finite numbers"):
-        labels.from_flags(given)
+        wanted_labels.from_flags(given)

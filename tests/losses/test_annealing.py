@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from tests.losses import cases
-from tfr_ext import checks, losses
+from tfr_ext import losses
+from tfr_ext.core import checks
 from tfr_ext.losses.annealing import Annealed
 
 LABELS, SCORES = [[2.0, 0.0, 1.0]], [[0.3, -0.2, 1.7]]

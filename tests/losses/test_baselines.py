@@ -7,13 +7,14 @@ import pytest
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from tests import oracles, oracles_baselines
+from tests import oracles
+from tests.oracles import baselines
 from tfr_ext import losses, positions
 
 ORACLES = {
-    "list_net_loss": oracles_baselines.list_net,
-    "list_ap_loss": oracles_baselines.list_ap,
-    "approx_metric_loss": oracles_baselines.approx_metric,
+    "list_net_loss": baselines.list_net,
+    "list_ap_loss": baselines.list_ap,
+    "approx_metric_loss": baselines.approx_metric,
 }
 ARGUMENTS = [
     ("list_net_loss", {}),
@@ -127,7 +128,7 @@ def test_blocks_of_pairs_give_what_one_matrix_gives(known, monkeypatch):
     """With room for few pairs, and where the graph knows no shape."""
     rng = np.random.default_rng(5)
     x, weights = rng.normal(size=(2, 3, 50))
-    monkeypatch.setattr("tfr_ext.blocks._BLOCK", 700)
+    monkeypatch.setattr("tfr_ext.core.blocks._BLOCK", 700)
     monkeypatch.setattr("tfr_ext.positions._KEPT_PAIRS", 700)
     shape = [3, 50] if known else [None, None]
 

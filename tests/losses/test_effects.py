@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tests.losses import cases
 from tfr_ext import losses, metrics
-from tfr_ext.metrics import exact
+from tfr_ext.metrics import exact_values
 
 # Values of each argument; where one does not fit the others, the next is tried.
 VALUES = {
@@ -35,7 +35,7 @@ VALUES = {
     "max_label": [4.0],
     "merge_temperatures": [[2.0, 5.0], [5.0]],
     "merge_topn": [[2, 1], [4, 3], [1], [3], [10]],
-    "metric": [*exact.names()],
+    "metric": [*exact_values.names()],
     "num_bins": [7],
     "num_iterations": [3],
     "num_trials": [5],

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import oracles_soft_rank as oracles
 from tests.losses.test_pirank import padded, random_lists, value_and_slopes
+from tests.oracles import fast_soft_rank as oracles
 from tfr_ext import losses, positions, relaxations
 
 METRICS = [

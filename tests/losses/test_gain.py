@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import (
-    oracles,
-    oracles_baselines,
-    oracles_pirank,
-    oracles_sinkhorn_sort,
-    oracles_soft_rank,
-    oracles_soft_sort,
-)
-from tfr_ext import losses, metrics, objectives
+from tests import oracles
+from tests.oracles import baselines, fast_soft_rank, pirank, sinkhorn_sort, soft_sort
+from tfr_ext import evaluation, losses, metrics, objectives
 
 HAVE_GAIN = [key for key in losses.keys() if "gain" in losses.parameters(key)]
 _RELAXED = {"straight_through": False, "temperature": 3.0, "topn": None}
@@ -27,28 +21,28 @@ INDICATORS = {
     "pirank": (
         ("pirank_ndcg_loss", _RELAXED),
         "gain",
-        lambda scores, ranks: oracles_pirank.neural_sort(scores, ranks, 3.0),
+        lambda scores, ranks: pirank.neural_sort(scores, ranks, 3.0),
     ),
     "soft sort": (
         ("soft_sort_loss", {}),
         "gain",
-        lambda scores, ranks: oracles_soft_sort.soft_sort(scores, ranks, 1.0),
+        lambda scores, ranks: soft_sort.soft_sort(scores, ranks, 1.0),
     ),
 }
 # By loss and arguments: the positions.
 POSITIONS = {
-    "approx": (("approx_metric_loss", {}), oracles_baselines.approx_positions),
+    "approx": (("approx_metric_loss", {}), baselines.approx_positions),
     "soft sort positions": (
         ("soft_sort_loss", {"form": "position"}),
-        lambda scores: oracles_soft_sort.positions(scores, 1.0),
+        lambda scores: soft_sort.positions(scores, 1.0),
     ),
     "soft ranks": (
         ("fast_soft_rank_loss", {}),
-        lambda scores: oracles_soft_rank.soft_ranks(scores, 1.0),
+        lambda scores: fast_soft_rank.soft_ranks(scores, 1.0),
     ),
     "sinkhorn": (
         ("sinkhorn_sort_loss", {"regularization": 0.1}),
-        lambda scores: oracles_sinkhorn_sort.positions(scores, regularization=0.1),
+        lambda scores: sinkhorn_sort.positions(scores, regularization=0.1),
     ),
 }
 # Losses of indicators whose rows sum to 1, exact or relaxed.
@@ -90,9 +84,9 @@ def oracle_gradient(name, gain, topn, scores, labels):
         return oracles.gradient(lambda s: of(s, labels), scores)
     upstream = oracles.gradient(
         lambda ranks: one_minus(oracles.position_ndcg(ranks, labels, gain, topn)),
-        oracles_soft_rank.soft_ranks(scores, 1.0),
+        fast_soft_rank.soft_ranks(scores, 1.0),
     )
-    return oracles_soft_rank.soft_rank_adjoint(scores, 1.0, upstream)
+    return fast_soft_rank.soft_rank_adjoint(scores, 1.0, upstream)
 
 
 def padded_lists(seed):
@@ -205,7 +199,7 @@ def test_a_linear_gain_of_high_labels_has_a_gradient(key, highest, topn):
 def test_metrics_have_no_power():
     for build in (
         lambda: metrics.RankingMetric(gain="power"),
-        lambda: metrics.Convention(gain="power").objective("ndcg"),
+        lambda: evaluation.Convention(gain="power").objective("ndcg"),
     ):
         with pytest.raises(ValueError, match=r"`gain`.*linear'\]. Received: 'power'"):
             build()

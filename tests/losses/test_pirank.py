@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from tests import oracles, oracles_pirank
+from tests import oracles
+from tests.oracles import pirank
 from tfr_ext import losses
 
 pytestmark = pytest.mark.exhaustive
@@ -78,10 +79,10 @@ def test_value_and_gradient_equal_the_oracle(name, topn, temperature, straight_t
     lists = [*random_lists(1), *random_lists(2, (3, 12), ties=True)]
     lists.append(([0.5, -0.5, 2.0], [0.0] * 3))
     relaxed, exact = (
-        functools.partial(oracles_pirank.pirank_loss, name=name, sort=sort, topn=topn)
+        functools.partial(pirank.pirank_loss, name=name, sort=sort, topn=topn)
         for sort in (
-            oracles_pirank.neural_sort_at(temperature),
-            oracles_pirank.exact_sort,
+            pirank.neural_sort_at(temperature),
+            pirank.exact_sort,
         )
     )
     assert_equals_oracle(loss, relaxed, lists, exact if straight_through else None)
@@ -90,8 +91,8 @@ def test_value_and_gradient_equal_the_oracle(name, topn, temperature, straight_t
 def test_the_dense_oracle_equals_the_one_of_loops():
     for scores, _ in (*random_lists(3), *random_lists(4, (7,), ties=True)):
         np.testing.assert_allclose(
-            oracles_pirank.dense_sort(2.0)(scores, len(scores)),
-            np.real(oracles_pirank.neural_sort(scores, len(scores), 2.0)),
+            pirank.dense_sort(2.0)(scores, len(scores)),
+            np.real(pirank.neural_sort(scores, len(scores), 2.0)),
             rtol=1e-12,
         )
 
@@ -110,9 +111,9 @@ def test_cross_entropy_equals_the_oracle(temperature, straight_through, ties):
     lists.append(([0.5, -0.5, 2.0], [0.0] * 3))
     assert_equals_oracle(
         loss,
-        functools.partial(oracles_pirank.cross_entropy, temperature=temperature),
+        functools.partial(pirank.cross_entropy, temperature=temperature),
         lists,
-        oracles_pirank.exact_cross_entropy if straight_through else None,
+        pirank.exact_cross_entropy if straight_through else None,
     )
 
 
@@ -188,9 +189,7 @@ def test_cold_limit_is_the_exact_metric(name, topn, depth):
         topn=topn, temperature=1e-3, straight_through=False, depth=depth
     )
     value = loss([labels], tf.constant([scores]))
-    expected = oracles_pirank.pirank_loss(
-        scores, labels, name, oracles_pirank.exact_sort, topn
-    )
+    expected = pirank.pirank_loss(scores, labels, name, pirank.exact_sort, topn)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
 
 
@@ -228,10 +227,10 @@ def test_high_labels_in_float32(top):
     loss = losses.PiRankNDCGLoss(straight_through=False, temperature=1.0)
     value, slopes = value_and_slopes(loss, [labels], [scores])
     exact = functools.partial(
-        oracles_pirank.pirank_loss,
+        pirank.pirank_loss,
         labels=labels.astype(float).tolist(),
         name="ndcg",
-        sort=oracles_pirank.neural_sort_at(1.0),
+        sort=pirank.neural_sort_at(1.0),
         topn=10,
     )
     scores = scores.astype(float).tolist()

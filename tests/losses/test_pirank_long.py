@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import oracles_pirank
 from tests.losses.test_pirank import padded, random_lists, value_and_slopes
+from tests.oracles import pirank
 from tfr_ext import losses, relaxations
 
 pytestmark = pytest.mark.exhaustive
@@ -25,7 +25,7 @@ def assert_equals_dense(loss, relaxed, lists):
             atol=1e-12,
         )
         items = range(0, len(list_scores), 9)
-        expected = oracles_pirank.gradient_at(
+        expected = pirank.gradient_at(
             lambda s, y=list_labels: relaxed(s, y), list_scores, items
         )
         np.testing.assert_allclose(
@@ -39,10 +39,10 @@ def test_ndcg_of_up_to_200_items_equals_the_oracle(topn, ties):
     loss = losses.PiRankNDCGLoss(
         topn=topn, temperature=30.0, straight_through=False, reduction="none"
     )
-    sort = oracles_pirank.dense_sort(30.0)
+    sort = pirank.dense_sort(30.0)
     assert_equals_dense(
         loss,
-        functools.partial(oracles_pirank.dense_ndcg_loss, sort=sort, topn=topn),
+        functools.partial(pirank.dense_ndcg_loss, sort=sort, topn=topn),
         list(random_lists(5, (1, 40, 63, 130, 200), ties)),
     )
 
@@ -55,7 +55,7 @@ def test_cross_entropy_of_up_to_200_items_equals_the_oracle(temperature, ties):
     )
     assert_equals_dense(
         loss,
-        functools.partial(oracles_pirank.dense_cross_entropy, temperature=temperature),
+        functools.partial(pirank.dense_cross_entropy, temperature=temperature),
         list(random_lists(6, (9, 32, 33, 64, 130, 200), ties)),
     )
 
@@ -72,20 +72,20 @@ def test_groups_of_scores_1e4_apart_in_float32(loss):
         ours = losses.PiRankNDCGLoss(**arguments)
 
         def relaxed(s):
-            sort = oracles_pirank.dense_sort(20.0)
-            return oracles_pirank.dense_ndcg_loss(s, labels.astype(float), sort)
+            sort = pirank.dense_sort(20.0)
+            return pirank.dense_ndcg_loss(s, labels.astype(float), sort)
     else:
         ours = losses.NeuralSortCrossEntropyLoss(
             temperature=20.0, straight_through=False
         )
 
         def relaxed(s):
-            return oracles_pirank.dense_cross_entropy(s, labels, 20.0)
+            return pirank.dense_cross_entropy(s, labels, 20.0)
 
     value, slopes = value_and_slopes(ours, [labels], [scores])
     scores = scores.astype(float)
     np.testing.assert_allclose(value, relaxed(scores), rtol=1e-3)
-    expected = oracles_pirank.gradient_at(relaxed, scores, range(40))
+    expected = pirank.gradient_at(relaxed, scores, range(40))
     scale = np.abs(expected).max()
     assert scale > 1e-4
     np.testing.assert_allclose(slopes[0], expected, rtol=1e-3, atol=2e-3 * scale)
@@ -148,7 +148,7 @@ def test_blocks_equal_the_dense_formula(ranks, shapes, width):
         kept = min(n, ranks)
 
         def sort(s, kept=kept):
-            return oracles_pirank.dense_sort(temperature)(s, kept)
+            return pirank.dense_sort(temperature)(s, kept)
 
         rows, own, weights = sort(scores[b, :n]), values[b, :n], upstream[b, :kept]
         np.testing.assert_allclose(ranked[b, :kept], rows @ own, rtol=1e-8, atol=1e-10)
@@ -157,7 +157,7 @@ def test_blocks_equal_the_dense_formula(ranks, shapes, width):
             value_slopes[b, :n], rows.T @ weights, rtol=1e-8, atol=1e-10
         )
         items = [0, 25, 49, n - 1]
-        slopes = oracles_pirank.gradient_at(
+        slopes = pirank.gradient_at(
             lambda s, own=own, weights=weights: ((sort(s) @ own) * weights).sum(),
             scores[b, :n],
             items,
@@ -174,14 +174,14 @@ def test_5000_items_equal_the_dense_formula_at_a_few_ranks():
     scores, values = rng.normal(size=[2, size])
     upstream = np.zeros(size)
     upstream[ranks] = rng.normal(size=len(ranks))
-    dense = oracles_pirank.dense_neural_sort(scores, ranks, temperature) @ values
+    dense = pirank.dense_neural_sort(scores, ranks, temperature) @ values
 
     def relaxed(s):
-        rows = oracles_pirank.dense_neural_sort(s, ranks, temperature)
+        rows = pirank.dense_neural_sort(s, ranks, temperature)
         return rows @ values @ upstream[ranks]
 
     items = [int(np.argmax(scores)), 17]
-    expected = oracles_pirank.gradient_at(relaxed, scores, items)
+    expected = pirank.gradient_at(relaxed, scores, items)
     for dtype, tolerance in ((tf.float64, 1e-8), (tf.float32, 2e-3)):
         s, v, u = (tf.constant([x], dtype) for x in (scores, values, upstream))
         mask = tf.ones([1, size], tf.bool)

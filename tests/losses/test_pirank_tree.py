@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import oracles, oracles_pirank
+from tests import oracles
 from tests.losses.test_pirank import (
     CLASSES,
     assert_equals_oracle,
     random_lists,
     value_and_slopes,
 )
+from tests.oracles import pirank as oracles_pirank
 from tfr_ext import losses, relaxations
-from tfr_ext.relaxations import merge
+from tfr_ext.relaxations import pirank
 
 pytestmark = pytest.mark.exhaustive
 
@@ -104,9 +105,9 @@ def test_default_trees_equal_the_oracle(topn, depth, straight_through):
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_default_branching(size, depth):
     expected = oracles_pirank.default_branching(size, depth)
-    assert merge.tree_shape(size, depth) == expected
+    assert pirank.tree_shape(size, depth) == expected
     dynamic = tf.function(
-        lambda n: merge.tree_shape(n, depth),
+        lambda n: pirank.tree_shape(n, depth),
         input_signature=[tf.TensorSpec([], tf.int32)],
     )
     assert [int(n) for n in dynamic(size)] == expected

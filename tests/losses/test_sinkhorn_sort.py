@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import oracles_sinkhorn_sort as oracle
-from tfr_ext import losses, metrics, sorting_transport
-from tfr_ext.relaxations import sinkhorn_rank
+from tests.oracles import sinkhorn_sort as oracle
+from tfr_ext import losses, metrics
+from tfr_ext.relaxations import sinkhorn_sort
+from tfr_ext.transport import items_to_ranks
 
 pytestmark = pytest.mark.exhaustive
 
@@ -31,12 +32,10 @@ def _ot():
 def _each_way(request, monkeypatch):
     """Every way of computing, whatever the regularization and the size."""
     log = request.param.startswith("log")
-    monkeypatch.setattr(sorting_transport, "LEAST_REGULARIZATION", 1e9 if log else 0)
-    monkeypatch.setattr(
-        sorting_transport, "_LONG", 1e9 if "whole" in request.param else 0
-    )
+    monkeypatch.setattr(items_to_ranks, "LEAST_REGULARIZATION", 1e9 if log else 0)
+    monkeypatch.setattr(items_to_ranks, "_LONG", 1e9 if "whole" in request.param else 0)
     if "blocks" in request.param:
-        monkeypatch.setattr(sorting_transport, "_BLOCK", 3 * 16**2)
+        monkeypatch.setattr(items_to_ranks, "_BLOCK", 3 * 16**2)
 
 
 def lists(seed=0):
@@ -118,7 +117,7 @@ def test_without_static_shapes_it_is_the_same(each_way, jit):
 def positions_of(scores, *arguments):
     scores = tf.constant([scores], tf.float64)
     mask = tf.ones_like(scores, tf.bool)
-    return tf.function(sinkhorn_rank)(scores, mask, *arguments)[0].numpy()
+    return tf.function(sinkhorn_sort)(scores, mask, *arguments)[0].numpy()
 
 
 def problem(seed, size):
@@ -188,7 +187,7 @@ def test_positions_are_ordered_as_scores_and_equal_where_these_are():
 def test_padding_has_position_1_and_single_items_too():
     scores = tf.constant([[4.0, 1.0, 2.0], [5.0, 0.0, 1.0], [1.0, 2.0, 3.0]])
     mask = tf.constant([[True, False, True], [True, False, False], [False] * 3])
-    actual = sinkhorn_rank(scores, mask).numpy()
+    actual = sinkhorn_sort(scores, mask).numpy()
     np.testing.assert_allclose(actual, [[1, 1, 2], [1, 1, 1], [1, 1, 1]], atol=1e-4)
 
 

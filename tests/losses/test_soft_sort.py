@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import oracles, oracles_pirank, oracles_soft_sort
+from tests import oracles
 from tests.losses.test_pirank import (
     assert_equals_oracle,
     random_lists,
     value_and_slopes,
 )
 from tests.losses.test_pirank_long import assert_equals_dense
+from tests.oracles import pirank, soft_sort
 from tfr_ext import losses, relaxations
 
 # Metrics, and what each form of the loss takes with them.
@@ -43,8 +44,8 @@ def small_lists():
 def test_the_dense_oracle_equals_the_one_of_loops():
     for scores, _ in small_lists():
         np.testing.assert_allclose(
-            oracles_soft_sort.soft_sort(scores, len(scores), 0.7),
-            oracles_pirank.soft_sort(scores, len(scores), 0.7),
+            soft_sort.soft_sort(scores, len(scores), 0.7),
+            pirank.soft_sort(scores, len(scores), 0.7),
             rtol=1e-12,
         )
 
@@ -61,7 +62,7 @@ def test_indicators_equal_the_oracle(metric, arguments, topn, temperature):
     }
     assert_equals_oracle(
         losses.SoftSortLoss(reduction="none", **arguments),
-        functools.partial(oracles_soft_sort.indicators_loss, **arguments),
+        functools.partial(soft_sort.indicators_loss, **arguments),
         list(small_lists()),
     )
 
@@ -72,7 +73,7 @@ def test_positions_equal_the_oracle(metric, arguments, temperature):
     arguments = {"metric": metric, "temperature": temperature, **arguments}
     assert_equals_oracle(
         losses.SoftSortLoss(form="position", reduction="none", **arguments),
-        functools.partial(oracles_soft_sort.position_loss, **arguments),
+        functools.partial(soft_sort.position_loss, **arguments),
         list(small_lists()),
     )
 
@@ -84,7 +85,7 @@ def test_ndcg_of_up_to_200_items_equals_the_oracle(form, topn, ties):
     arguments = {"metric": "ndcg", "topn": topn, "temperature": 0.5}
     assert_equals_dense(
         losses.SoftSortLoss(form=form, reduction="none", **arguments),
-        functools.partial(getattr(oracles_soft_sort, f"{form}_loss"), **arguments),
+        functools.partial(getattr(soft_sort, f"{form}_loss"), **arguments),
         list(random_lists(3, (40, 63, 130, 200), ties)),
     )
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from tests import oracles
 from tests.conftest import make_lists
-from tfr_ext import losses, metrics
+from tfr_ext import evaluation, losses, metrics
 
 TIED = make_lists([5, 1, 8, 3, 12], seed=4)
 SCORES = np.random.default_rng(4).integers(0, 4, TIED.num_items).astype(np.float32)
@@ -35,13 +35,13 @@ def oracle(name, convention):
 @pytest.mark.parametrize("empty_list", ["zero", "one", "skip"])
 @pytest.mark.parametrize("threshold", [1.0, 3.0])
 def test_per_query_and_keras_metrics_equal_the_oracle(gain, empty_list, threshold):
-    convention = metrics.Convention(gain, empty_list, threshold, max_label=3.0)
+    convention = evaluation.Convention(gain, empty_list, threshold, max_label=3.0)
     names = [
-        *(*metrics.DEFAULT_METRICS, "arp_3", "map_2", "mrr_3", "err"),
+        *(*evaluation.DEFAULT_METRICS, "arp_3", "map_2", "mrr_3", "err"),
         *("nerr", "nerr_3", "opa"),
     ]
-    values = metrics.per_query(TIED, SCORES, names, convention)
-    means = metrics.means(values)
+    values = evaluation.per_query(TIED, SCORES, names, convention)
+    means = evaluation.means(values)
     for name in names:
         expected = oracle(name, convention)
         np.testing.assert_allclose(values[name], expected, rtol=1e-12, err_msg=name)
@@ -107,7 +107,9 @@ def test_opa_of_a_list_too_long_for_one_block():
     rng = np.random.default_rng(5)
     labels, scores = rng.integers(0, 4, 2000), rng.normal(size=2000)
     lists = make_lists([2000, 3], labels=[*labels, 0, 0, 1])
-    found = metrics.per_query(lists, np.array([*scores, 3.0, 2.0, 2.5]), ["opa"])["opa"]
+    found = evaluation.per_query(lists, np.array([*scores, 3.0, 2.0, 2.5]), ["opa"])[
+        "opa"
+    ]
     tau_b = stats.kendalltau(labels, scores).statistic
     pairs, unlike = 2000 * 1999 / 2, (labels[:, None] > labels).sum()
     expected = (tau_b * np.sqrt(pairs * unlike) / unlike + 1) / 2
@@ -117,7 +119,7 @@ def test_opa_of_a_list_too_long_for_one_block():
 def test_what_a_run_lacks_stands_last_and_the_least_relevant_first():
     lists = make_lists([4, 2], labels=[2, 1, 0, 1, 1, 0])
     scores = np.array([-np.inf, 3.0, 2.0, -np.inf, -np.inf, -np.inf])
-    found = metrics.per_query(lists, scores, ["opa", "arp", "mrr", "map", "ndcg"])
+    found = evaluation.per_query(lists, scores, ["opa", "arp", "mrr", "map", "ndcg"])
     # Down the ranking: 1, 0, then 1 and 2, not retrieved; and 0, 1.
     np.testing.assert_allclose(found["opa"], [1 / 5, 0])
     np.testing.assert_allclose(found["arp"], [(1 * 1 + 3 * 1 + 4 * 2) / 4, 2])
@@ -129,15 +131,15 @@ def test_what_a_run_lacks_stands_last_and_the_least_relevant_first():
 @pytest.mark.parametrize("gain", ["exponential", "linear"])
 def test_run_file_by_the_rules_of_trec_eval(tmp_path, gain):
     """Ties, repeated document names, lists of one and empty lists included."""
-    convention = metrics.Convention(gain=gain)
-    names = [n for n in metrics.DEFAULT_METRICS if not n.startswith(("err", "arp"))]
+    convention = evaluation.Convention(gain=gain)
+    names = [n for n in evaluation.DEFAULT_METRICS if not n.startswith(("err", "arp"))]
     doc_ids = [f"z{i % 3}" for i in range(TIED.num_items)]
     lists = make_lists([5, 1, 8, 3, 12], seed=4, doc_ids=doc_ids)
     assert np.array_equal(lists.labels, TIED.labels)
-    values = metrics.per_query(lists, SCORES, names, convention)
+    values = evaluation.per_query(lists, SCORES, names, convention)
     run_path, qrels_path = str(tmp_path / "run"), str(tmp_path / "qrels")
-    metrics.write_run(run_path, lists, SCORES, "tag")
-    assert metrics.write_qrels(qrels_path, lists)
+    evaluation.write_run(run_path, lists, SCORES, "tag")
+    assert evaluation.write_qrels(qrels_path, lists)
     with open(run_path) as file:
         run = pytrec_eval.parse_run(file)
     with open(qrels_path) as file:
@@ -164,8 +166,8 @@ def test_run_file_keeps_scores_that_do_not_tie_exactly(tmp_path):
     lists = make_lists([4])
     scores = np.float32([0.1, 1e-42, -np.finfo(np.float32).max, 1 / 3])
     path = tmp_path / "run"
-    metrics.write_run(str(path), lists, scores, "tag")
-    written = metrics.read_run(str(path), lists).documents["q0"]
+    evaluation.write_run(str(path), lists, scores, "tag")
+    written = evaluation.read_run(str(path), lists).documents["q0"]
     assert [written[f"q0-{i + 1}"] for i in range(4)] == list(scores)
 
 
@@ -174,8 +176,8 @@ def test_run_file_keeps_the_order_of_finer_scores_and_lacks_what_is_not_retrieve
 ):
     lists = make_lists([4, 1])
     scores = np.array([1.0, 1.0 + 2e-9, -np.inf, 1.0 + 1e-9, -np.inf])
-    metrics.write_run(str(tmp_path / "run"), lists, scores, "tag")
-    run = metrics.read_run(str(tmp_path / "run"), lists)
+    evaluation.write_run(str(tmp_path / "run"), lists, scores, "tag")
+    run = evaluation.read_run(str(tmp_path / "run"), lists)
     assert run.tag == "tag" and run.missing(lists) == ["q1"]
     _, ranks = run.ranked(lists)
     assert list(ranks) == [-3, -1, -np.inf, -2, -np.inf]
@@ -184,7 +186,7 @@ def test_run_file_keeps_the_order_of_finer_scores_and_lacks_what_is_not_retrieve
 def test_qrels_are_for_integer_grades_only(tmp_path):
     path = tmp_path / "qrels"
     path.write_text("those of an earlier run")
-    assert not metrics.write_qrels(str(path), make_lists([2], labels=[0.5, 1.0]))
+    assert not evaluation.write_qrels(str(path), make_lists([2], labels=[0.5, 1.0]))
     assert not path.exists()
 
 
@@ -225,7 +227,7 @@ def test_keras_metrics_in_fit_and_config(tmp_path):
 )
 def test_unknown_metric_names_are_told(name, message):
     with pytest.raises(ValueError, match=message):
-        metrics.parse_names([name])
+        evaluation.parse_names([name])
 
 
 def test_wrong_arguments_are_named():
@@ -241,24 +243,26 @@ def test_wrong_arguments_are_named():
         ):
             loss(metric="opa")
     with pytest.raises(ValueError, match="one per item"):
-        metrics.per_query(TIED, SCORES[1:], ["map"])
+        evaluation.per_query(TIED, SCORES[1:], ["map"])
     with pytest.raises(ValueError, match="finite.*Item 3"):
-        metrics.per_query(TIED, np.where(np.arange(29) == 3, np.nan, 0.0), ["map"])
+        evaluation.per_query(TIED, np.where(np.arange(29) == 3, np.nan, 0.0), ["map"])
 
 
 def test_a_label_above_max_label_is_told():
     for name in ("err_5", "nerr"):
         with pytest.raises(ValueError, match="max_label.*is 2.*label 3"):
-            metrics.per_query(TIED, SCORES, [name], metrics.Convention(max_label=2))
+            evaluation.per_query(
+                TIED, SCORES, [name], evaluation.Convention(max_label=2)
+            )
 
 
 def test_document_names_are_unique_in_a_list():
     lists = make_lists([4, 1], doc_ids=["a", "a", "a#2", "b c", "a"])
-    assert metrics.document_names(lists) == ["a", "a#2", "a#2#2", "bc", "a"]
+    assert evaluation.document_names(lists) == ["a", "a#2", "a#2#2", "bc", "a"]
 
 
 def test_a_whole_evaluation_without_any_relevant_item_has_no_mean():
     lists = make_lists([2, 3], labels=[0] * 5)
-    skip = metrics.Convention(empty_list="skip")
-    values = metrics.per_query(lists, np.zeros(5), ["map"], skip)
-    assert metrics.means(values) == {"map": None}
+    skip = evaluation.Convention(empty_list="skip")
+    values = evaluation.per_query(lists, np.zeros(5), ["map"], skip)
+    assert evaluation.means(values) == {"map": None}

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from tests.conftest import make_lists
 from tests.models.test_models import widened
-from tfr_ext import data, export, losses, models
+from tfr_ext import data, losses, models
+from tfr_ext.training import export
 
 LENGTHS = [4, 1, 7, 2, 5]
 

@@ -10,16 +10,12 @@ import sys
 from absl import flags
 
 import tfr_ext
-from pipelines import (
-    candidates,
-    experiment,
-    heads,
-    labels,
-    run_flags,
-    training_checks,
-    training_flags,
-)
-from tfr_ext import datasets, schedules
+from pipelines import experiment
+from pipelines.experiments import candidates
+from pipelines.flags import run_flags, training_flags
+from tfr_ext import datasets
+from tfr_ext.training import heads, schedules, training_checks
+from tfr_ext.training.sources import wanted_labels
 
 FLAGS = flags.FLAGS
 
@@ -39,7 +35,7 @@ def build_loss():
     params = training_flags.loss_parameters()
     head = heads.from_flags(FLAGS, params)
     params = head.loss_params(FLAGS.loss, params)
-    if labels.needs_max_label(FLAGS.loss, params):
+    if wanted_labels.needs_max_label(FLAGS.loss, params):
         params = {**params, "max_label": 1.0}
     forms = dict(form.split(":", 1) for form in FLAGS.loss_schedule)
     params = schedules.loss_parameters(FLAGS.loss, params, forms, 1, FLAGS.num_epochs)

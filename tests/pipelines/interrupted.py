@@ -2,9 +2,10 @@
 
 python -m tests.pipelines.interrupted WHERE FUNCTION COMMAND FLAGS
 
-The first call of FUNCTION, such as `pipelines.inputs.load`, sends the signal to all
-processes of the command, as a terminal does. WHERE says what it does then: 'waits' for
-it, 'drops' it, makes 'another' error of it, or gets it in the middle of 'native' code.
+The first call of FUNCTION, such as `tfr_ext.training.sources.data_splits.load`, sends
+the signal to all processes of the command, as a terminal does. WHERE says what it does
+then: 'waits' for it, 'drops' it, makes 'another' error of it, or gets it in the middle
+of 'native' code.
 """
 
 import importlib

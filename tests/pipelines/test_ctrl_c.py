@@ -11,8 +11,8 @@ import pytest
 
 from tests.commands import ROOT
 from tests.conftest import run_command
+from tests.evaluation.test_runs import write_run
 from tests.pipelines.test_experiment import flags_of, write_folds
-from tests.pipelines.test_runs import write_run
 
 COMMANDS = ("compare", "evaluate", "experiment", "prepare", "train")
 GOES_ON = "Stopped; the same command goes on.\n"
@@ -77,11 +77,11 @@ def test_while_flags_are_read(command, tmp_path):
 @pytest.mark.parametrize(
     "command, function, line",
     [
-        ("compare", "pipelines.runs.read", "Stopped.\n"),
-        ("evaluate", "pipelines.inputs.load_test", "Stopped.\n"),
-        ("experiment", "pipelines.candidates.parse_methods", GOES_ON),
-        ("prepare", "pipelines.prepare_sources.divide", GOES_ON),
-        ("train", "pipelines.inputs.load", GOES_ON),
+        ("compare", "tfr_ext.evaluation.runs.read", "Stopped.\n"),
+        ("evaluate", "tfr_ext.training.sources.data_splits.load_test", "Stopped.\n"),
+        ("experiment", "pipelines.experiments.candidates.parse_methods", GOES_ON),
+        ("prepare", "pipelines.preparing.source_pieces.divide", GOES_ON),
+        ("train", "tfr_ext.training.sources.data_splits.load", GOES_ON),
     ],
 )
 def test_at_work(command, function, line, where, tmp_path):
@@ -100,9 +100,9 @@ def test_what_began_anew_goes_on_without_that_flag(command, tmp_path):
 @pytest.mark.parametrize(
     "where, function",
     [
-        ("waits", "tfr_ext.checkpoints.ResumableTraining._save_all"),
+        ("waits", "tfr_ext.training.checkpoints.ResumableTraining._save_all"),
         # In a thread of tf.data, while TensorFlow waits for it.
-        ("native", "tfr_ext.data.batching.padded_positions"),
+        ("native", "tfr_ext.data.batches.batching.padded_positions"),
     ],
 )
 def test_in_training(where, function, tmp_path):
@@ -115,7 +115,11 @@ def test_in_training(where, function, tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    "function", ["pipelines.cell_runs.check", "pipelines.cell_runs.Outcome"]
+    "function",
+    [
+        "pipelines.experiments.processes.check",
+        "pipelines.experiments.processes.Outcome",
+    ],
 )
 def test_the_processes_of_an_experiment_end_and_say_nothing(function, tmp_path):
     write_folds(tmp_path)

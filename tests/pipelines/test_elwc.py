@@ -13,7 +13,7 @@ from tests.conftest import make_lists, run_command
 from tests.elwc_files import write_manifest, write_shards
 from tests.pipelines.test_train import ROOT, train, write_letor
 from tfr_ext import data
-from tfr_ext.data import shards
+from tfr_ext.data.elwc import shards
 
 FLAGS = (
     "--flagfile=configs/quickstart.cfg",

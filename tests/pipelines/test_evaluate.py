@@ -9,7 +9,7 @@ import pytrec_eval
 
 from tests.conftest import make_lists, run_command
 from tests.pipelines.test_train import train, write_letor
-from tfr_ext import data, metrics
+from tfr_ext import data, evaluation
 
 evaluate = functools.partial(run_command, "pipelines.evaluate")
 
@@ -43,9 +43,9 @@ def run(tmp_path_factory):
 def scores_of_run(path, judged, directory):
     """A file of the scores that a run has, in the order of the items."""
     lists = data.read_letor([str(judged)])
-    documents = metrics.read_run(str(path), lists).documents
+    documents = evaluation.read_run(str(path), lists).documents
     queries = np.repeat(lists.query_ids, lists.lengths)
-    names = metrics.document_names(lists)
+    names = evaluation.document_names(lists)
     written = directory / "scores.txt"
     lines = [f"{documents[q][name]!r}\n" for q, name in zip(queries, names)]
     written.write_text("".join(lines))

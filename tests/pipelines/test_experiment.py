@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from pipelines import candidates, cell_runs, cells, selection
+from pipelines.experiments import candidates, cells, processes, selection
 from tests.commands import ROOT
 from tests.conftest import run_command
 
@@ -93,7 +93,7 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
     assert costs["M", "f1"].candidate.text == "--x=1"
 
 
-class Worker(cell_runs._Worker):
+class Worker(processes._Worker):
     """Trains nothing; dies of what is called 'dies', and of 'idle' before it begins."""
 
     made: list = []
@@ -122,7 +122,7 @@ class Worker(cell_runs._Worker):
 
 
 def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(cell_runs, "_Worker", Worker)
+    monkeypatch.setattr(processes, "_Worker", Worker)
     monkeypatch.setattr(Worker, "made", [])
     one = candidates.Candidate("M", ())
     names = ["a", "dies", "b", "idle", "c"]
@@ -132,7 +132,7 @@ def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
         cells.Cell(candidates.Candidate("N", ()), "c", 1, (), wanted[-1].directory)
     )
     outcomes = {}
-    cell_runs.run(wanted, 1, 1, False, lambda o: outcomes.setdefault(o.cell.fold, o.ok))
+    processes.run(wanted, 1, 1, False, lambda o: outcomes.setdefault(o.cell.fold, o.ok))
     assert outcomes == {"a": True, "dies": False, "b": True, "idle": True, "c": True}
     assert wanted[1].failure() == "Error: its process was killed."
     assert len(Worker.made) == 3 and all(worker.ended for worker in Worker.made)

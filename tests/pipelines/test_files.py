@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
-from pipelines import lock, path_flags, written
+from pipelines.flags import path_flags
 from tests.commands import ROOT
 from tests.conftest import run_command
 from tests.pipelines.test_train import SMALL
+from tfr_ext.training import lock, written
 
 DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "flagfile")
 PATHS = {

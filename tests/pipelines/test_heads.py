@@ -9,7 +9,8 @@ import tensorflow as tf
 from tests.conftest import make_lists
 from tests.data.test_label_distributions import with_distributions
 from tests.pipelines.test_train import SMALL, bad, train
-from tfr_ext import data, export, losses, models, pipeline
+from tfr_ext import data, losses, models
+from tfr_ext.training import export, pipeline
 
 MULTINOMIAL = "pointwise_kl_multinomial_loss"
 

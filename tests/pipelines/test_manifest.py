@@ -7,10 +7,11 @@ import types
 
 import pytest
 
-from pipelines import elwc_source, prepare_sources
+from pipelines.preparing import source_pieces
 from tests.conftest import make_lists
 from tests.elwc_files import write_manifest, write_shards
 from tfr_ext import data
+from tfr_ext.training.sources import elwc_source
 
 FLAGS = types.SimpleNamespace(
     dataset="elwc",
@@ -126,7 +127,7 @@ def test_the_number_of_features_is_told_with_its_shard(prepared, tmp_path):
     )
     flags = types.SimpleNamespace(**{**vars(FLAGS), "data_dir": str(directory)})
     source = elwc_source.ElwcSource(flags)
-    (first, _) = prepare_sources._divide_elwc(flags, source).pieces["train"]
+    (first, _) = source_pieces._divide_elwc(flags, source).pieces["train"]
     for how in (
         lambda: read(directory),
         lambda: stream(directory),

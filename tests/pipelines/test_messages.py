@@ -11,13 +11,16 @@ import pytest
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from pipelines import cells, failures, flag_files, flag_types, runs
-from pipelines import flags as shared_flags
-from pipelines.candidates import Candidate
+from pipelines import failures
+from pipelines.experiments import cells
+from pipelines.experiments.candidates import Candidate
+from pipelines.flags import flag_files, flag_types, shared_flags
 from tests.commands import ROOT
 from tests.conftest import run_command
-from tests.pipelines.test_runs import write_run
-from tfr_ext import json_files, schedules
+from tests.evaluation.test_runs import write_run
+from tfr_ext.core import json_files
+from tfr_ext.evaluation import runs
+from tfr_ext.training import schedules
 
 COMMANDS = ("compare", "evaluate", "experiment", "prepare", "train")
 NOT_FINITE = ("nan", "-nan", "inf", "-inf", "infinity", "1e999", "1e39", "-1e39")

@@ -20,14 +20,16 @@ import tensorflow_ranking as tfr
 from absl import flags
 from absl.testing import flagsaver
 
-from pipelines import flags as shared_flags
-from pipelines import inputs, prepare, prepare_beam
+from pipelines import prepare
+from pipelines.flags import shared_flags
+from pipelines.preparing import beam_runner
 from tests import elwc_files
 from tests.conftest import run_command
-from tests.data.test_letor_ranges import WIDTH, assert_same, write_text
+from tests.data.letor.test_ranges import WIDTH, assert_same, write_text
 from tests.pipelines.test_train import ROOT
 from tfr_ext import data
-from tfr_ext.data import manifest
+from tfr_ext.data.elwc import manifest
+from tfr_ext.training.sources import data_splits
 
 FLAGS = flags.FLAGS
 
@@ -118,12 +120,12 @@ def test_shards_of_text_are_what_training_reads(tmp_path, run, held_out):
     described = run(
         *given,
         f"--output_dir={out}",
-        work=lambda: expected.append(inputs.load(FLAGS)),
+        work=lambda: expected.append(data_splits.load(FLAGS)),
     )
     assert len(list(out.glob("train-*"))) > 5
     found = manifest.load(str(out))
     assert found.num_features == WIDTH and found.num_grades is None
-    for split in inputs.SPLITS:
+    for split in data_splits.SPLITS:
         lists = getattr(expected[0], split)
         assert_same(read_split(out, split, WIDTH), lists)
         entry = found.splits[split]
@@ -168,8 +170,8 @@ def test_shards_of_synthetic_lists(tmp_path, run):
     assert "--list_size=4 is left to training; shards are as given." in printed
     expected = []
     without = [flag for flag in given if "--list_size" not in flag]
-    run(*without, work=lambda: expected.append(inputs.load(FLAGS)))
-    for split in inputs.SPLITS:
+    run(*without, work=lambda: expected.append(data_splits.load(FLAGS)))
+    for split in data_splits.SPLITS:
         found = read_split(tmp_path / "out", split, 25)
         assert_same(found, getattr(expected[0], split))
     assert len(list((tmp_path / "out").glob("train-*"))) == 4  # Of 35 kB.
@@ -182,7 +184,7 @@ def test_document_ids_are_in_all_held_out_splits_or_in_none(tmp_path, run):
     path.write_text("".join(lines))
     given = ("--dataset=text", f"--train_path={path}", "--shard_megabytes=0.0003")
     run(*given, f"--output_dir={tmp_path / 'out'}")
-    for split in inputs.SPLITS:
+    for split in data_splits.SPLITS:
         assert read_split(tmp_path / "out", split, 1).doc_ids is None
 
 
@@ -469,7 +471,7 @@ def test_another_runner_wins(tmp_path, run):
         run(*given, "--beam_args=--runner=NoSuchRunner", "--beam_args=--colour=red")
     printed = run(*given, "--beam_args=--runner=BundleBasedDirectRunner")
     assert "shards: " in printed
-    assert prepare_beam.unknown_options(["--runner=X", "--colour=red"]) == ["--colour"]
+    assert beam_runner.unknown_options(["--runner=X", "--colour=red"]) == ["--colour"]
 
 
 def test_without_beam(tmp_path, run, monkeypatch):
@@ -486,13 +488,13 @@ def test_without_beam(tmp_path, run, monkeypatch):
 def test_workers_that_write_elsewhere_are_told(tmp_path, run, monkeypatch):
     elsewhere = str(tmp_path / "elsewhere")
     os.makedirs(os.path.join(elsewhere, ".prepare"))
-    beam_run = prepare_beam.run
+    beam_run = beam_runner.run
 
     def run_elsewhere(units, work, beam_args):
         moved = [dataclasses.replace(unit, directory=elsewhere) for unit in units]
         beam_run(moved, work, beam_args)
 
-    monkeypatch.setattr(prepare_beam, "run", run_elsewhere)
+    monkeypatch.setattr(beam_runner, "run", run_elsewhere)
     given = (*text_flags(tmp_path), "--beam_args=--runner=FnApiRunner")
     with pytest.raises(ValueError, match="pieces are not in .*: do workers of Beam"):
         run(*given, f"--output_dir={tmp_path / 'out'}")
@@ -548,9 +550,9 @@ def test_shards_of_a_data_set_of_tfds(tmp_path, run):
     run(*given, f"--output_dir={tmp_path / 'out'}", "--shard_megabytes=0.005")
     expected = []
     out = f"--output_dir={tmp_path / 'out'}"
-    run(*given, out, work=lambda: expected.append(inputs.load(FLAGS)))
+    run(*given, out, work=lambda: expected.append(data_splits.load(FLAGS)))
     assert len(list((tmp_path / "out").glob("train-*"))) > 3
-    for split in inputs.SPLITS:
+    for split in data_splits.SPLITS:
         found = read_split(tmp_path / "out", split, 46)
         assert_same(found, getattr(expected[0], split))
 
@@ -615,9 +617,13 @@ def test_another_file_system(tmp_path, run):
     )
     found = []
     given = ("--dataset=elwc", f"--data_dir={out}", "--output_dir=unused")
-    run(*given, work=lambda: found.append(inputs.load(FLAGS)))
-    run(*source, "--output_dir=unused", work=lambda: found.append(inputs.load(FLAGS)))
-    for split in inputs.SPLITS:
+    run(*given, work=lambda: found.append(data_splits.load(FLAGS)))
+    run(
+        *source,
+        "--output_dir=unused",
+        work=lambda: found.append(data_splits.load(FLAGS)),
+    )
+    for split in data_splits.SPLITS:
         assert_same(*(getattr(one, split) for one in found))
 
 
@@ -642,9 +648,11 @@ def test_a_file_that_nobody_judged_gives_no_shard(tmp_path, run):
     assert f"{paths[1]} has no judged items: it gives no shard." in told
     found = []
     given = ("--dataset=elwc", f"--data_dir={tmp_path / 'out'}", "--output_dir=unused")
-    run(*given, work=lambda: found.append(inputs.load(FLAGS)))
-    run(*good, "--output_dir=unused", work=lambda: found.append(inputs.load(FLAGS)))
-    for split in inputs.SPLITS:
+    run(*given, work=lambda: found.append(data_splits.load(FLAGS)))
+    run(
+        *good, "--output_dir=unused", work=lambda: found.append(data_splits.load(FLAGS))
+    )
+    for split in data_splits.SPLITS:
         assert_same(*(getattr(one, split) for one in found))
     bad = (*source, f"--test_path={paths[1]}", f"--output_dir={tmp_path / 'no'}")
     with pytest.raises(ValueError, match="The test data has no judged items"):

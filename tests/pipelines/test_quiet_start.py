@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from pipelines import training_flags
+from pipelines.flags import training_flags
 from tests.pipelines.test_train import ROOT
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"

@@ -9,11 +9,10 @@ import time
 
 import pytest
 
-from pipelines import outputs
 from tests.commands import ROOT
 from tests.conftest import run_command
 from tests.pipelines.test_files import content, told
-from tfr_ext import checkpoints, export
+from tfr_ext.training import checkpoints, export, outputs
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import run_command
-from tfr_ext import data, export
+from tfr_ext import data
+from tfr_ext.training import export
 
 train = functools.partial(run_command, "pipelines.train")
 evaluate = functools.partial(run_command, "pipelines.evaluate")

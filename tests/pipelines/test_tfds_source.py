@@ -6,11 +6,11 @@ import types
 import numpy as np
 import pytest
 
-from pipelines import inputs, tfds_source
 from tests.conftest import run_command
 from tests.datasets import layouts
 from tests.datasets.test_loading import assert_same
 from tfr_ext import data
+from tfr_ext.training.sources import data_splits, tfds_source
 
 SMALL = ("--hidden_sizes=4", "--num_epochs=1", "--batch_size=4", "--verbose=silent")
 
@@ -33,14 +33,14 @@ def flags(tmp_path):
 def test_the_same_lists_as_from_text(flags):
     fold = flags.manual_dir / "MQ2008" / "Fold1"
     layouts.write_fold(fold, 46)
-    by_name = inputs.source(flags)
+    by_name = data_splits.source(flags)
     flags.dataset = "text"
     flags.train_path = [fold / "train.txt"]
     flags.valid_path = [fold / "vali.txt"]
     flags.test_path = [fold / "test.txt"]
-    text = inputs.source(flags)
-    assert list(by_name.splits) == list(text.splits) == list(inputs.SPLITS)
-    for split in inputs.SPLITS:
+    text = data_splits.source(flags)
+    assert list(by_name.splits) == list(text.splits) == list(data_splits.SPLITS)
+    for split in data_splits.SPLITS:
         assert_same(by_name.read(split, 46), text.read(split, 46))
 
 
@@ -54,13 +54,13 @@ def test_a_data_set_without_validation_split(flags):
         },
     )
     # So that queries of 'train' are held out for it.
-    assert list(inputs.source(flags).splits) == ["train", "test"]
+    assert list(data_splits.source(flags).splits) == ["train", "test"]
 
 
 def test_distributions_reach_the_batches(flags):
     layouts.write_covid(flags.manual_dir)
     flags.dataset = "covid_mlia/fold2"
-    train = inputs.source(flags).read("train", None)
+    train = data_splits.source(flags).read("train", None)
     _, labels = next(iter(data.BatchedLists(train, 1, num_grades=3).dataset()))
     np.testing.assert_array_equal(labels[0], train.label_distributions[:2])
     assert 0 < float(np.max(labels)) < 1  # Neither is one-hot.
@@ -84,7 +84,7 @@ def test_distributions_reach_the_batches(flags):
 def test_flags_that_do_not_fit(flags, changes, parts):
     vars(flags).update(changes)
     with pytest.raises(ValueError) as error:
-        inputs.source(flags)
+        data_splits.source(flags)
     for part in parts:
         assert part in str(error.value)
 

@@ -13,7 +13,8 @@ import tensorflow as tf
 from tests.conftest import make_lists, run_command
 from tests.data.test_label_distributions import with_distributions
 from tests.pipelines.test_train import ROOT, train, write_letor
-from tfr_ext import data, metrics, models, pipeline
+from tfr_ext import data, evaluation, models
+from tfr_ext.training import pipeline
 
 FORMS = ["log1p", "query_minmax", "standard", "clip:-3:3"]
 LABELS = ("--binarize_labels=2", "--relevance_threshold=1")
@@ -145,7 +146,7 @@ def test_grades_are_monitored_by_the_labels_of_the_evaluation(tmp_path):
     """With weights of the grades, not by their expectation in the scale 0, 1, 2."""
     lists = with_distributions(make_lists([6, 9] * 6, labels=np.arange(90) % 3))
     lists = data.expected_labels(lists, [-1, 0.5, 1])
-    convention = metrics.Convention(relevance_threshold=0.75, max_label=1.0)
+    convention = evaluation.Convention(relevance_threshold=0.75, max_label=1.0)
     trained = make_pipeline(
         tmp_path,
         lists,
@@ -157,14 +158,14 @@ def test_grades_are_monitored_by_the_labels_of_the_evaluation(tmp_path):
         convention=convention,
     ).train_and_validate()
     scores = data.score_lists(trained.model, lists, 4)
-    values = metrics.per_query(lists, scores, ["ndcg_3"], convention)
+    values = evaluation.per_query(lists, scores, ["ndcg_3"], convention)
     np.testing.assert_allclose(
         trained.history["val_ndcg_3"], values["ndcg_3"].mean(), rtol=1e-5
     )
     other = dataclasses.replace(
         lists, labels=lists.label_distributions @ np.float32([0, 1, 2])
     )
-    values = metrics.per_query(other, scores, ["ndcg_3"], convention)
+    values = evaluation.per_query(other, scores, ["ndcg_3"], convention)
     assert abs(values["ndcg_3"].mean() - trained.history["val_ndcg_3"][0]) > 1e-3
 
 

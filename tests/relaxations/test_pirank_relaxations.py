@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import oracles, oracles_pirank
+from tests import oracles
+from tests.oracles import pirank
 from tfr_ext import relaxations
 
 pytestmark = pytest.mark.exhaustive
@@ -45,7 +46,7 @@ def test_rows_and_their_gradient_equal_the_oracle(case, num_ranks, ties):
     name, arguments = CASES[case]
     if case == "merge_sort wide" and num_ranks != 3:
         pytest.skip("its merge_topn is of another cut-off")
-    oracle = functools.partial(getattr(oracles_pirank, name), **arguments)
+    oracle = functools.partial(getattr(pirank, name), **arguments)
     scores, mask, places = batch(ties)
     upstream = np.random.default_rng(1).normal(size=[4, num_ranks, 10])
     y_pred = tf.constant(scores)
@@ -96,7 +97,7 @@ def test_log_likelihood_equals_the_oracle(temperature):
     slopes = tape.gradient(value, y_pred).numpy()
     for b, items in enumerate(places):
         negated = functools.partial(
-            oracles_pirank.cross_entropy,
+            pirank.cross_entropy,
             labels=labels[b, items].tolist(),
             temperature=temperature,
         )
@@ -124,12 +125,12 @@ def test_many_rows_and_their_gradient_equal_the_dense_formula():
         rows = relaxations.neural_sort(y_pred, mask, temperature=20.0)
         total = tf.reduce_sum(rows * upstream)
     slopes = tape.gradient(total, y_pred).numpy()
-    sort = oracles_pirank.dense_sort(20.0)
+    sort = pirank.dense_sort(20.0)
     for b, n in enumerate(real):
         np.testing.assert_allclose(
             rows[b, :n, :n], sort(scores[b, :n], n), rtol=1e-9, atol=1e-14
         )
-        expected = oracles_pirank.gradient_at(
+        expected = pirank.gradient_at(
             lambda s, b=b, n=n: (sort(s, n) * upstream[b, :n, :n]).sum(),
             scores[b, :n],
             range(0, n, 7),

@@ -1,6 +1,6 @@
 """Ranking data: readers, synthetic lists and batches."""
 
-from tfr_ext.data.batching import (
+from tfr_ext.data.batches.batching import (
     FEATURES,
     MASK,
     MAX_PADDING,
@@ -9,20 +9,16 @@ from tfr_ext.data.batching import (
     padded_batch,
     score_lists,
 )
+from tfr_ext.data.batches.streamed_batches import StreamedBatches
+from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.collecting import concatenate
-from tfr_ext.data.elwc import ElwcReader, ElwcSchema, iter_elwc, read_elwc
-from tfr_ext.data.elwc_features import (
-    ElwcFeatures,
-    NumericFeature,
-    measure_features,
-)
+from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature, measure_features
+from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema, iter_elwc, read_elwc
 from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.label_sampling import BinomialLabels
 from tfr_ext.data.label_transforms import binary_labels, expected_labels
-from tfr_ext.data.letor import DataFormatError, read_letor
+from tfr_ext.data.letor.reading import DataFormatError, read_letor
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.data.streamed_batches import StreamedBatches
-from tfr_ext.data.streams import StreamedLists
 from tfr_ext.data.synthetic import synthetic_lists
 from tfr_ext.data.truncation import truncate
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfr_ext import checks, grades
+from tfr_ext.core import checks, grades
 from tfr_ext.data.lists import RankingLists
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.data.letor_diagnosis import NUMBER, DataFormatError
+from tfr_ext.data.letor.diagnosis import NUMBER, DataFormatError
 
 MAX_LINE_BYTES = 64 << 20
 """A longer line is an error: it is seldom text, and has to be held in memory."""

@@ -6,7 +6,7 @@ import importlib
 import re
 from typing import Any
 
-from tfr_ext import checks
+from tfr_ext.core import checks
 
 # Each is a package beside this file, with its builder in COLLECTION_dataset_builder.
 COLLECTIONS = (

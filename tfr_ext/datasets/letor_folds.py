@@ -12,7 +12,8 @@ from absl import logging
 from etils import epath
 
 from tfr_ext import data
-from tfr_ext.datasets import examples, quiet
+from tfr_ext.core import quiet
+from tfr_ext.datasets import examples
 
 # LETOR 4.0 and MSLR-WEB name their files as the first, LETOR 3.0 as the second.
 _FILES = {

@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfr_ext import checks, data
+from tfr_ext import data
+from tfr_ext.core import checks, quiet
 from tfr_ext.data import text_files
-from tfr_ext.datasets import catalogue, quiet
+from tfr_ext.datasets import catalogue
 
 # Our names of the splits, and what data sets call them.
 _SPLIT_NAMES = {

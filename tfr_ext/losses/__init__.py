@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks
-from tfr_ext.losses import host
+from tfr_ext.core import checks
+from tfr_ext.losses import tfr
 from tfr_ext.losses.annealing import ExponentialToLimit, LossAnnealing
 from tfr_ext.losses.approx_metric import ApproxMetricLoss
 from tfr_ext.losses.base import (
@@ -23,14 +23,11 @@ from tfr_ext.losses.base import (
     RankingLoss,
 )
 from tfr_ext.losses.fast_soft_rank import FastSoftRankLoss
-from tfr_ext.losses.kl import (
-    ListwiseKLGaussianLoss,
+from tfr_ext.losses.kl.listwise import ListwiseKLGaussianLoss
+from tfr_ext.losses.kl.pairwise import PairwiseKLBinomialLoss, PairwiseKLGaussianLoss
+from tfr_ext.losses.kl.pointwise import (
     PointwiseKLBinomialLoss,
     PointwiseKLMultinomialLoss,
-)
-from tfr_ext.losses.kl_pairwise import (
-    PairwiseKLBinomialLoss,
-    PairwiseKLGaussianLoss,
 )
 from tfr_ext.losses.list_ap import ListAPLoss
 from tfr_ext.losses.list_net import ListNetLoss
@@ -39,7 +36,7 @@ from tfr_ext.losses.pirank import PiRankARPLoss, PiRankNDCGLoss
 from tfr_ext.losses.sinkhorn_sort import SinkhornSortLoss
 from tfr_ext.losses.smoothi import SmoothILoss
 from tfr_ext.losses.soft_sort import SoftSortLoss
-from tfr_ext.losses.wassrank import WassRankLoss
+from tfr_ext.losses.wass_rank import WassRankLoss
 
 __all__ = [
     "ApproxMetricLoss",
@@ -96,7 +93,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
 
 def keys() -> list[str]:
     """Returns the keys that `get` knows: ours, then those of `tfr.keras.losses`."""
-    return [*_LOSSES, *host.LOSSES]
+    return [*_LOSSES, *tfr.LOSSES]
 
 
 def get(
@@ -108,7 +105,7 @@ def get(
     """Builds a loss by key: one of this package, or one of TensorFlow Ranking.
 
     The latter are of TensorFlow Ranking's classes with some faults mended, see
-    `tfr_ext.losses.host`. Those that take a lambda weight take it by name as well.
+    `tfr_ext.losses.tfr`. Those that take a lambda weight take it by name as well.
 
     Args:
         loss: a key, such as 'smoothi_loss' or 'approx_ndcg_loss'; see `keys()`.
@@ -147,7 +144,7 @@ def parameters(loss: str) -> list[str]:
         ValueError: if the key is unknown.
     """
     cls = _loss_class(loss)
-    if issubclass(cls, host.HostLoss):
+    if issubclass(cls, tfr.TFRLoss):
         return cls.parameters()
     return [
         parameter.name
@@ -175,13 +172,13 @@ def check_parameter(loss: str, argument: str) -> None:
         f"Its parameters are: {', '.join(known)}."
     )
     if argument.startswith("lambda_weight"):
-        takers = [key for key, cls in host.LOSSES.items() if cls.LAMBDA_WEIGHTS]
+        takers = [key for key, cls in tfr.LOSSES.items() if cls.LAMBDA_WEIGHTS]
         message += f" Lambda weights are for: {', '.join(takers)}."
     raise ValueError(message)
 
 
 def _loss_class(loss: str) -> type[tf.keras.losses.Loss]:
-    cls = _LOSSES.get(loss) or host.LOSSES.get(loss)
+    cls = _LOSSES.get(loss) or tfr.LOSSES.get(loss)
     if cls is None:
         raise ValueError(
             f"Unknown loss {loss!r}{checks.near(loss, keys())} "

@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, positions
+from tfr_ext import positions
+from tfr_ext.core import checks
 from tfr_ext.losses import base, relaxed
 
 

@@ -11,8 +11,9 @@ from typing import Any, Callable, ClassVar, TypeVar
 
 import tensorflow as tf
 
-from tfr_ext import checks, inputs, masked, objectives, positions
-from tfr_ext.inputs import TensorLike
+from tfr_ext import objectives, positions
+from tfr_ext.core import checks, inputs, masked
+from tfr_ext.core.inputs import TensorLike
 from tfr_ext.losses import annealing, relaxed
 
 _T = TypeVar("_T")

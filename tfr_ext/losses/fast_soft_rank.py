@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, positions, relaxations
+from tfr_ext import positions, relaxations
+from tfr_ext.core import checks
 from tfr_ext.losses import base, relaxed
 
 
@@ -31,7 +32,7 @@ class FastSoftRankLoss(base.PositionLoss):
     $$
 
     See `tfr_ext.positions` for precision and average precision, and
-    `tfr_ext.relaxations.soft_rank` for the ranks. Ranks are exact, and without
+    `tfr_ext.relaxations.fast_soft_rank` for the ranks. Ranks are exact, and without
     gradient, where scores are more than `regularization` apart. A list without anything
     relevant contributes 0 and no gradient.
 

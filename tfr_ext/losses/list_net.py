@@ -6,8 +6,8 @@ from typing import Callable
 
 import tensorflow as tf
 
-from tfr_ext import transport
 from tfr_ext.losses import base
+from tfr_ext.transport import sinkhorn
 
 
 @base.register
@@ -54,11 +54,11 @@ class ListNetLoss(base.ListwiseLoss):
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
-        target = tf.where(mask, tf.exp(transport.log_softmax(labels, mask)), 0)
+        target = tf.where(mask, tf.exp(sinkhorn.log_softmax(labels, mask)), 0)
 
         @tf.custom_gradient
         def cross_entropy(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-            surprise = -transport.log_softmax(scores, mask)
+            surprise = -sinkhorn.log_softmax(scores, mask)
             predicted = tf.where(mask, tf.exp(-surprise), 0)
             bounded = tf.where(surprise > _MOST, _MOST * tf.ones_like(scores), surprise)
             value = tf.reduce_sum(target * bounded, axis=1, keepdims=True)

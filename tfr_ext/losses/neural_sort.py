@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, masked, relaxations
+from tfr_ext import relaxations
+from tfr_ext.core import checks, masked
 from tfr_ext.losses import annealing, base
 
 # What stands for a probability of 0, as in TensorFlow Ranking.

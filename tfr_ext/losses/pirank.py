@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, masked, objectives, relaxations
+from tfr_ext import objectives, relaxations
+from tfr_ext.core import checks, masked
 from tfr_ext.losses import annealing, base, relaxed
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
-from tfr_ext import inputs, objectives
-from tfr_ext.inputs import TensorLike
+from tfr_ext import objectives
+from tfr_ext.core import inputs
+from tfr_ext.core.inputs import TensorLike
 from tfr_ext.metrics import keras_metrics
 
 if TYPE_CHECKING:

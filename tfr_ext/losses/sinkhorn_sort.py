@@ -6,9 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, positions
+from tfr_ext import positions
+from tfr_ext.core import checks
 from tfr_ext.losses import base, relaxed
-from tfr_ext.relaxations.sinkhorn_rank import sinkhorn_rank
+from tfr_ext.relaxations.sinkhorn_sort import sinkhorn_rank
 
 
 @base.register

@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import checks, masked, objectives, positions, relaxations
+from tfr_ext import objectives, positions, relaxations
+from tfr_ext.core import checks, masked
 from tfr_ext.losses import annealing, base, relaxed
 
 _FORMS = ["indicators", "position"]

@@ -7,9 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import grades, inputs, objectives
-from tfr_ext.metrics import exact
-from tfr_ext.metrics.exact import metric_per_list
+from tfr_ext import objectives
+from tfr_ext.core import grades, inputs
+from tfr_ext.metrics import exact_values
+from tfr_ext.metrics.exact_values import metric_per_list
 
 # What a list without anything relevant counts as in a mean.
 EMPTY_LIST_RULES = ("zero", "skip", "one")
@@ -86,7 +87,7 @@ class RankingMetric(tf.keras.metrics.Metric):
             "relevance_threshold": relevance_threshold,
             "max_label": max_label,
         }
-        self._objective = exact.get(metric, topn=topn, **of_some)
+        self._objective = exact_values.get(metric, topn=topn, **of_some)
         objectives.check_effects(metric, **of_some)
         self._total = self.add_weight(name="total", initializer="zeros")
         self._count = self.add_weight(name="count", initializer="zeros")

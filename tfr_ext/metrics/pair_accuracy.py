@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from tfr_ext import blocks, masked, relaxations
+from tfr_ext import relaxations
+from tfr_ext.core import blocks, masked
 
 
 @dataclasses.dataclass(frozen=True)

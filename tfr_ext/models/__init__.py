@@ -1,7 +1,7 @@
 """Scorers for TensorFlow Ranking's model builders, and the layers they need."""
 
 from tfr_ext.models.batch_normalization import ItemBatchNormalization
-from tfr_ext.models.grades import (
+from tfr_ext.models.expected_grade import (
     ExpectedGrade,
     ExpectedGradeScorer,
     with_expected_grade,

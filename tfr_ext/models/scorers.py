@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from tfr_ext import checks
-from tfr_ext.data.batching import FEATURES, MASK
+from tfr_ext.core import checks
+from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.models import batch_normalization, layers
 
 # What TensorFlow Ranking's own models give padding; some of its losses, which divide

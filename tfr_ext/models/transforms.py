@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from tfr_ext import checks
-from tfr_ext.data import batching, buckets
+from tfr_ext.core import checks
+from tfr_ext.data.batches import batching, buckets
 from tfr_ext.data.lists import RankingLists
 
 _FORMS = ("log1p", "query_minmax", "standard", "clip:LO:HI")

@@ -7,15 +7,15 @@ which `tfr_ext.positions` reads.
 """
 
 from tfr_ext.relaxations.exact import exact_expectation, exact_sort, ranking
-from tfr_ext.relaxations.merge import merge_sort, merge_sort_expectation
+from tfr_ext.relaxations.fast_soft_rank import soft_rank
 from tfr_ext.relaxations.neural_sort import (
     neural_sort,
     neural_sort_expectation,
     neural_sort_log_likelihood,
 )
-from tfr_ext.relaxations.sinkhorn_rank import sinkhorn_rank
+from tfr_ext.relaxations.pirank import merge_sort, merge_sort_expectation
+from tfr_ext.relaxations.sinkhorn_sort import sinkhorn_rank
 from tfr_ext.relaxations.smoothi import smoothi, smoothi_expectation
-from tfr_ext.relaxations.soft_rank import soft_rank
 from tfr_ext.relaxations.soft_sort import (
     soft_sort,
     soft_sort_expectation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfr_ext import masked
+from tfr_ext.core import masked
 
 
 def ranking(

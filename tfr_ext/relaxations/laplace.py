@@ -17,7 +17,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tfr_ext import masked
+from tfr_ext.core import masked
 from tfr_ext.relaxations.sorted_scores import Float, Order, as_tensor, order_scores
 
 

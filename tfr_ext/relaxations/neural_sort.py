@@ -25,7 +25,7 @@ from typing import Callable
 
 import tensorflow as tf
 
-from tfr_ext import masked
+from tfr_ext.core import masked
 from tfr_ext.relaxations.sorted_scores import (
     Float,
     Index,

@@ -25,7 +25,7 @@ from typing import Callable, Union
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext import masked
+from tfr_ext.core import masked
 
 Float = Union[float, tf.Tensor]
 

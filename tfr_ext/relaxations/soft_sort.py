@@ -6,7 +6,7 @@ from typing import Callable
 
 import tensorflow as tf
 
-from tfr_ext import masked
+from tfr_ext.core import masked
 from tfr_ext.relaxations import laplace
 from tfr_ext.relaxations.exact import best, ranking
 from tfr_ext.relaxations.sorted_scores import Float, as_tensor, has_nan

@@ -10,7 +10,7 @@ from typing import Callable, Union
 
 import tensorflow as tf
 
-from tfr_ext import masked
+from tfr_ext.core import masked
 from tfr_ext.relaxations.exact import best
 
 Float = Union[float, tf.Tensor]

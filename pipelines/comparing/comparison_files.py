@@ -1,0 +1,50 @@
+"""The files that a comparison leaves behind."""
+
+from __future__ import annotations
+
+import os
+
+from pipelines.comparing import html_page, tables
+from tfr_ext.core.files import write_atomically
+from tfr_ext.evaluation.comparison import Comparison
+from tfr_ext.training import outputs, written
+
+FILES = ("table.md", "table.tex", "comparison.html", "comparison.json")
+_KEYS = ("title", "metrics", "references", "runs")
+
+
+def files(output_dir: str) -> written.Files:
+    """Returns the files of pipelines.compare in its directory.
+
+    Args:
+        output_dir: the directory.
+    """
+    return written.Files(
+        "compare",
+        "output_dir",
+        output_dir,
+        FILES[::-1],
+        FILES,
+        lambda directory: (
+            written.has_json(directory, "comparison.json", _KEYS)
+            # Else that wrote it.
+            and not os.path.exists(os.path.join(directory, "experiment.json"))
+        ),
+    )
+
+
+def write(comparison: Comparison, output_dir: str) -> None:
+    """Writes `comparison.json`, `table.md`, `table.tex` and `comparison.html`.
+
+    Args:
+        comparison: the comparison.
+        output_dir: directory that gets the files; made if need be.
+    """
+    for name, text in (
+        ("table.md", tables.markdown(comparison)),
+        ("table.tex", tables.latex(comparison)),
+        ("comparison.html", html_page.html(comparison)),
+        # Last: a comparison that has it is whole.
+        ("comparison.json", outputs.as_json(comparison.as_dict())),
+    ):
+        write_atomically(os.path.join(output_dir, name), text)

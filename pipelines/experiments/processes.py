@@ -1,0 +1,152 @@
+"""The processes of an experiment, seen from the one that starts them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import connection, forkserver
+from typing import Any
+
+from pipelines import interruption
+from pipelines.experiments import cell_work
+from pipelines.experiments.cells import LOG, SECONDS, Cell, Outcome, Plan
+from tfr_ext.core.files import write_atomically
+
+# What a cell may need besides, imported once: that takes as long as a short training.
+_PRELOADED = (
+    "tfr_ext.training.sources.elwc_source",
+    "tfr_ext.training.sources.tfds_source",
+    "tensorflow_datasets",
+)
+# What TensorFlow keeps of one cell after the other is dropped now and then.
+_CELLS_OF_A_PROCESS = 25
+
+
+def check(plan: Plan) -> list[Cell]:
+    """Checks every candidate, reads the data of every fold, and names all cells.
+
+    In a process of its own, so that the caller's flags stay as they are.
+
+    Raises:
+        ValueError: if a candidate's flags are wrong, or the data has errors.
+    """
+    pipe, process = _start(cell_work.check, plan)
+    try:
+        found = pipe.recv()
+    except EOFError:
+        process.join()
+        raise ValueError(
+            f"The process that checks the experiment ended with {process.exitcode}."
+        ) from None
+    process.join()
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+def run(
+    wanted: Sequence[Cell],
+    jobs: int,
+    threads: int,
+    keep_models: bool,
+    on_end: Callable[[Outcome], None],
+) -> None:
+    """Runs cells that are not finished, several at a time.
+
+    Args:
+        wanted: the cells.
+        jobs: how many run at a time.
+        threads: threads of each for one operation of TensorFlow.
+        keep_models: whether checkpoints, exports and TensorBoard's logs stay.
+        on_end: called as each cell ends.
+    """
+    unfinished = [cell for cell in wanted if not cell.is_finished]
+    # Two methods may have a cell in common.
+    waiting = list({cell.directory: cell for cell in unfinished[::-1]}.values())
+    idle: list[_Worker] = []
+    running: dict[Any, tuple[_Worker, Cell, float]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                cell = waiting.pop()
+                fresh = cell.is_apart or not idle
+                worker = _Worker(threads, keep_models) if fresh else idle.pop()
+                if not worker.send(cell):  # It was killed while it was idle.
+                    worker.end()
+                    worker = _Worker(threads, keep_models)
+                    worker.send(cell)
+                running[worker.pipe] = (worker, cell, time.monotonic())
+            for pipe in connection.wait(list(running)):
+                worker, cell, start = running.pop(pipe)
+                seconds = time.monotonic() - start
+                ok = worker.result()
+                if cell.is_finished:
+                    path = os.path.join(cell.directory, SECONDS)
+                    write_atomically(path, f"{seconds:.1f}\n")
+                if ok and worker.num_cells < _CELLS_OF_A_PROCESS and not cell.is_apart:
+                    idle.append(worker)
+                else:
+                    worker.end()
+                on_end(Outcome(cell, seconds, ok and cell.is_finished))
+    finally:
+        for worker in [*idle, *(busy for busy, *_ in running.values())]:
+            worker.end()
+
+
+class _Worker:
+    """A process that trains one cell after the other.
+
+    Starting TensorFlow takes as long as a short training.
+    """
+
+    def __init__(self, threads: int, keep_models: bool):
+        """Starts the process.
+
+        Args:
+            threads: its threads for one operation of TensorFlow.
+            keep_models: whether large files of cells stay.
+        """
+        self.pipe, self._process = _start(cell_work.train_all, threads, keep_models)
+        self.num_cells = 0
+
+    def send(self, cell: Cell) -> bool:
+        """Gives it a cell, and returns whether it is there to take it."""
+        self._cell = cell
+        self.num_cells += 1
+        try:
+            self.pipe.send(cell)
+        except OSError:
+            return False
+        return True
+
+    def result(self) -> bool:
+        """Returns whether the cell that it was sent is trained."""
+        try:
+            return self.pipe.recv()
+        except (EOFError, OSError):
+            os.makedirs(self._cell.directory, exist_ok=True)
+            with open(os.path.join(self._cell.directory, LOG), "a") as log:
+                log.write("\nError: its process was killed.\n")
+            return False
+
+    def end(self) -> None:
+        """Ends the process."""
+        self.pipe.close()
+        self._process.terminate()
+        self._process.join()
+
+
+def _start(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
+    """Starts a process, and returns the end of a pipe to it, and it."""
+    # Forked from one that has imported TensorFlow, but done nothing with it.
+    context: Any = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pipelines.experiments.cell_work", *_PRELOADED])
+    with interruption.shielded():
+        forkserver.ensure_running()  # All others are forked from it.
+    ours, its = context.Pipe()
+    process = context.Process(target=cell_work.enter, args=(work, its, *arguments))
+    process.start()
+    its.close()
+    return ours, process

@@ -1,0 +1,154 @@
+"""Types of flags that absl lacks: finite numbers, bounded integers, names of metrics.
+
+A flag belongs to the module that calls these functions, as with absl's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from tfr_ext import evaluation
+from tfr_ext.data import text_files
+
+# The flags are those of the callers.
+flags.disclaim_key_flags()
+
+# NumPy's and Keras's generators take no higher seed.
+HIGHEST_SEED = 2**32 - 1
+# What any count fits in: TensorFlow has shapes of 64 bits, but sizes of files of 32.
+HIGHEST_COUNT = 2**31 - 1
+
+
+class FiniteParser(flags.FloatParser):
+    """Reads a number that is finite, also as a float32."""
+
+    number_name = "finite number"
+    syntactic_help = "a finite number"
+
+    def convert(self, argument: int | float | str) -> float:
+        """See `flags.FloatParser`."""
+        if isinstance(argument, str):  # float() takes 4_5 and digits of any script.
+            try:
+                argument = text_files.parse_number(argument.strip())
+            except ValueError:
+                raise ValueError(f"{argument} is not {self.syntactic_help}") from None
+        value = super().convert(argument)
+        if not is_finite(value):
+            bits = " of 32 bits" * math.isfinite(value)
+            raise ValueError(f"{value:g} is not {self.syntactic_help}{bits}")
+        return value
+
+
+class CountParser(flags.IntegerParser):
+    """Reads an integer as it is written in English, without `_`."""
+
+    def convert(self, argument: int | str) -> int:
+        """See `flags.IntegerParser`."""
+        if isinstance(argument, str):
+            return text_files.parse_integer(argument.strip())
+        return super().convert(argument)
+
+
+class MetricParser(flags.ArgumentParser):
+    """Reads the name of a metric, 'ndcg@10' as 'ndcg_10'."""
+
+    syntactic_help = "the name of a metric, such as ndcg_10"
+
+    def parse(self, argument: str) -> str:
+        """See `flags.ArgumentParser`."""
+        return evaluation.plain_name(argument)
+
+
+class MetricsParser(flags.ListParser):
+    """Reads names of metrics, separated by commas."""
+
+    def parse(self, argument: str | list[str]) -> list[str]:
+        """See `flags.ListParser`."""
+        return [evaluation.plain_name(name) for name in super().parse(argument)]
+
+
+def is_finite(value: float) -> bool:
+    """Tells whether a number is finite, also as a float32."""
+    return math.isfinite(value) and abs(value) <= float(np.finfo(np.float32).max)
+
+
+def define_float(
+    name: str,
+    default: float | None,
+    help_text: str,
+    lower_bound: float | None = None,
+    upper_bound: float | None = None,
+) -> None:
+    """Defines a flag whose value is a finite number.
+
+    Args:
+        name: name of the flag.
+        default: its value if it is left out.
+        help_text: what it means.
+        lower_bound: least value, if there is one.
+        upper_bound: highest value, if there is one.
+    """
+    parser = FiniteParser(lower_bound, upper_bound)
+    flags.DEFINE(parser, name, default, help_text, serializer=_plain())
+
+
+def define_integer(
+    name: str,
+    default: int | None,
+    help_text: str,
+    lower_bound: int,
+    upper_bound: int = HIGHEST_COUNT,
+) -> None:
+    """Defines a flag whose value is an integer between bounds.
+
+    Args:
+        name: name of the flag.
+        default: its value if it is left out.
+        help_text: what it means.
+        lower_bound: least value.
+        upper_bound: highest value.
+    """
+    parser = CountParser(lower_bound, upper_bound)
+    flags.DEFINE(parser, name, default, help_text, serializer=_plain())
+
+
+def define_seed(name: str, default: int | None, help_text: str) -> None:
+    """Defines a flag whose value is a seed.
+
+    Args:
+        name: name of the flag.
+        default: its value if it is left out.
+        help_text: what it is the seed of.
+    """
+    define_integer(name, default, help_text, 0, HIGHEST_SEED)
+
+
+def define_metric(name: str, default: str | None, help_text: str) -> None:
+    """Defines a flag whose value is the name of a metric.
+
+    Args:
+        name: name of the flag.
+        default: its value if it is left out.
+        help_text: what it means.
+    """
+    flags.DEFINE(MetricParser(), name, default, help_text, serializer=_plain())
+
+
+def define_metrics(name: str, default: list[str], help_text: str) -> None:
+    """Defines a flag whose value is a list of names of metrics.
+
+    Args:
+        name: name of the flag.
+        default: its value if it is left out.
+        help_text: what it means.
+    """
+    serializer = flags.CsvListSerializer(",")
+    flags.DEFINE(MetricsParser(), name, default, help_text, serializer=serializer)
+
+
+def _plain() -> Any:
+    return flags.ArgumentSerializer()

@@ -1,0 +1,1 @@
+"""What only `pipelines.prepare` needs."""

@@ -1,0 +1,222 @@
+"""The directory of prepared shards: whose they are, and how far they have come."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from pipelines.preparing import work_units
+from tfr_ext.core import json_files
+from tfr_ext.data.elwc import manifest
+
+_PLAN_FILE = "plan.json"
+_ASIDE = "replacement"
+# What is in the directory of work, besides the replacement.
+_WORK_FILE = re.compile(
+    r"plan\.json|error\.json|(survey|train|valid|test)-\d{5,}\.json|.*\.writing"
+)
+_KINDS = {"tfr_ext": (str,), "flags": (dict,), "files": (dict,)}
+_SHARD = re.compile(r"(train|valid|test)-\d{5}-of-\d{5}\.tfrecord")
+
+
+def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | None:
+    """Finds out where the shards of a plan are to be written, and begins there.
+
+    Args:
+        directory: where the shards go.
+        plan: all that makes the shards what they are, as JSON has it: the version
+            'tfr_ext', 'flags' and 'files' by name.
+        overwrite: whether to replace the shards that are there.
+
+    Returns:
+        The directory to write in, for `finish`: `directory`, or one inside of it while
+        finished shards are there that are to be replaced. None if the directory has
+        all shards of the plan.
+
+    Raises:
+        ValueError: if it has shards of another plan, or files of somebody else.
+    """
+    work = os.path.join(directory, work_units.WORK_DIRECTORY)
+    path = os.path.join(work, _PLAN_FILE)
+    finished = tf.io.gfile.exists(os.path.join(directory, manifest.FILE_NAME))
+    if overwrite:
+        _check_owned(directory)
+        if finished:
+            aside = os.path.join(work, _ASIDE)
+            _remove(aside)
+            _begin(aside, plan)
+            return aside
+        _clear(directory, _owned(directory).__contains__)
+        _clear(work, _WORK_FILE.fullmatch)
+    if tf.io.gfile.exists(path):
+        differences = _differences(_read_plan(path), plan)
+        if differences:
+            raise ValueError(
+                f"--output_dir={directory} has shards of something else:\n  "
+                + "\n  ".join(differences)
+                + "\nName another directory, or start anew with --overwrite."
+            )
+        if finished:
+            print(f"The shards in {directory} are finished: there is nothing to do.")
+            return None
+        print(f"Going on with the shards in {directory}.")
+        _clear(work, lambda name: name.endswith(".writing") or name == "error.json")
+        return directory
+    if finished or any(map(_SHARD.fullmatch, _names(directory))):
+        raise ValueError(
+            f"--output_dir={directory} has shards, and no {_PLAN_FILE} that tells of "
+            "what. Name another directory, or start anew with --overwrite."
+        )
+    _clear(work, _WORK_FILE.fullmatch)  # An --overwrite may have been killed.
+    _begin(directory, plan)
+    return directory
+
+
+def _begin(directory: str, plan: Mapping[str, Any]) -> None:
+    work = os.path.join(directory, work_units.WORK_DIRECTORY)
+    tf.io.gfile.makedirs(work)
+    path = os.path.join(work, _PLAN_FILE)
+    work_units.write_text(path, json.dumps(plan, indent=1))
+
+
+def _read_plan(path: str) -> dict[str, Any]:
+    """Reads a plan that `begin` wrote."""
+    try:
+        return json_files.read_object(path, "`pipelines.prepare`", _KINDS)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} Name another --output_dir, or remove this file and the shards."
+        ) from error
+
+
+def _owned(directory: str) -> set[str]:
+    """Returns the names of shards, and of the manifest, that were written here."""
+    try:
+        content = manifest.load(directory)
+    except ValueError:  # It is somebody else's.
+        content = None
+    if content is not None:
+        shards = [s.name for split in content.splits.values() for s in split.shards]
+        return {manifest.FILE_NAME, *filter(_SHARD.fullmatch, shards)}
+    path = os.path.join(directory, work_units.WORK_DIRECTORY, _PLAN_FILE)
+    if tf.io.gfile.exists(path):
+        _read_plan(path)
+        return {*filter(_SHARD.fullmatch, _names(directory))}
+    return set()
+
+
+def _check_owned(directory: str) -> None:
+    """Checks that there are no shards or manifest but those that were written here."""
+    there = {n for n in _names(directory) if _SHARD.fullmatch(n)}
+    there |= {manifest.FILE_NAME} & set(_names(directory))
+    foreign = sorted(there - _owned(directory))
+    if foreign:
+        raise ValueError(
+            f"--output_dir={directory} has files that pipelines.prepare did not write "
+            f"and would replace: {', '.join(foreign)}. Name another directory, or move "
+            "them away."
+        )
+
+
+def check_source(directory: str, files: Iterable[str]) -> None:
+    """Checks that the source is not where its shards would take its place.
+
+    Args:
+        directory: where the shards go.
+        files: the files of the source.
+
+    Raises:
+        ValueError: if a file is one that the shards, or --overwrite, would replace.
+    """
+    target = os.path.realpath(directory)
+    for path in files:
+        there, name = os.path.split(os.path.realpath(path))
+        if there == target and _SHARD.fullmatch(name):
+            raise ValueError(
+                f"--output_dir={directory} is where the source is: {path}. Name "
+                "another directory."
+            )
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each flag and file that is another now."""
+    lines = []
+    if then["tfr_ext"] != now["tfr_ext"]:
+        lines.append(f"tfr_ext {then['tfr_ext']} then, {now['tfr_ext']} now")
+    for kind, mark in (("flags", "--"), ("files", "")):
+        for name in dict.fromkeys([*then[kind], *now[kind]]):
+            old, new = (x[kind].get(name, "(not there)") for x in (then, now))
+            if old == new:
+                continue
+            if mark:
+                lines.append(f"--{name}={old} then, {new} now")
+            else:
+                lines.append(f"{name}: [bytes, time of change] {old} then, {new} now")
+    return lines
+
+
+def finish(directory: str, content: manifest.Manifest, written_in: str) -> None:
+    """Writes the manifest, without which nothing is finished, and tidies up.
+
+    Args:
+        directory: where the shards go.
+        content: what they hold.
+        written_in: where they are, as `begin` returned it.
+    """
+    path = os.path.join(directory, manifest.FILE_NAME)
+    work = os.path.join(directory, work_units.WORK_DIRECTORY)
+    if written_in != directory:
+        before = _owned(directory)
+        tf.io.gfile.remove(path)  # First: without it nothing is finished.
+        _clear(directory, before.__contains__)
+        _clear(work, _WORK_FILE.fullmatch)
+        _move(
+            os.path.join(written_in, work_units.WORK_DIRECTORY, _PLAN_FILE),
+            os.path.join(work, _PLAN_FILE),
+        )
+        for split in content.splits.values():
+            for shard in split.shards:
+                _move(
+                    os.path.join(written_in, shard.name),
+                    os.path.join(directory, shard.name),
+                )
+    work_units.write_text(path, content.as_json())
+    _clear(work, lambda name: name != _PLAN_FILE and _WORK_FILE.fullmatch(name))
+
+
+def tidy(directory: str, written_in: str) -> None:
+    """Removes the place of shards that were to replace others, if it is still there.
+
+    Args:
+        directory: where the shards go.
+        written_in: where they are, as `begin` returned it.
+    """
+    if written_in != directory:
+        _remove(written_in)
+
+
+def _move(source: str, target: str) -> None:
+    tf.io.gfile.rename(source, target, overwrite=True)
+
+
+def _remove(directory: str) -> None:
+    """Removes a directory in which `begin` began, if it is there."""
+    if tf.io.gfile.isdir(directory):
+        tf.io.gfile.rmtree(directory)
+
+
+def _clear(directory: str, is_ours: Callable[[str], Any]) -> None:
+    """Removes files of a directory."""
+    for name in _names(directory):
+        if is_ours(name):
+            tf.io.gfile.remove(os.path.join(directory, name))
+
+
+def _names(directory: str) -> list[str]:
+    """Returns what is in a directory, if it is there."""
+    return tf.io.gfile.listdir(directory) if tf.io.gfile.isdir(directory) else []

@@ -1,0 +1,268 @@
+"""Divides what --dataset names into pieces that workers read one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from tfr_ext.data import RankingLists
+from tfr_ext.data.file_names import find_files
+from tfr_ext.data.letor import byte_ranges
+from tfr_ext.data.letor.byte_ranges import Survey, TextRange
+from tfr_ext.training.sources import data_splits
+
+
+class Piece(Protocol):
+    """Some lists of a split, next to each other, that one worker reads.
+
+    It is sent to workers on other machines, so it can be pickled and says where lists
+    are, but does not have them.
+    """
+
+    def read(self, num_features: int | None) -> Iterator[RankingLists]:
+        """Reads the lists, some at a time.
+
+        Args:
+            num_features: width that they must have; None if any will do.
+
+        Raises:
+            ValueError: if the data has errors.
+        """
+
+    def survey(self, num_features: int | None) -> Survey:
+        """Counts the lists; arguments and errors as of `read`."""
+
+    def locate(self, query_id: str) -> str:
+        """Says where a query is, for messages."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Division:
+    """A source in pieces.
+
+    Attributes:
+        pieces: the pieces of each split that the source has, in order.
+        files: the files that it is read from.
+        needs_width: whether pieces can only be read if the number of features is known.
+    """
+
+    pieces: Mapping[str, list[Piece]]
+    files: list[str]
+    needs_width: bool = False
+
+
+def divide(flags: Any, flag_values: Mapping[str, Any], piece_bytes: int) -> Division:
+    """Divides the source that the flags name.
+
+    Args:
+        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        flag_values: those of them that tell what the source is, by name.
+        piece_bytes: about how many bytes of text or of features a piece has.
+
+    Raises:
+        ValueError: if there is no such source, or flags do not fit each other.
+        FileNotFoundError: if there is no such file.
+    """
+    origin = data_splits.source(flags)
+    if flags.dataset in ("text", "elwc") and "train" not in origin.splits:
+        raise ValueError(f"--dataset={flags.dataset} needs --train_path.")
+    if flags.dataset == "text":
+        return _divide_text(flags, origin, piece_bytes)
+    if flags.dataset == "elwc":
+        return _divide_elwc(flags, origin)
+    if flags.dataset == "synthetic":
+        return _divide_synthetic(flags, flag_values, piece_bytes)
+    return _divide_tfds(flags, piece_bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextPiece:
+    """A range of a LETOR file; a `Piece`."""
+
+    text: TextRange
+    missing_value: float
+
+    def read(self, num_features: int | None) -> Iterator[RankingLists]:
+        """See `Piece`."""
+        if num_features is None:
+            raise ValueError("Pieces of text cannot be read without `num_features`.")
+        return byte_ranges.read_range(self.text, num_features, self.missing_value)
+
+    def survey(self, num_features: int | None) -> Survey:
+        """See `Piece`."""
+        return byte_ranges.survey_range(self.text, num_features)
+
+    def locate(self, query_id: str) -> str:
+        """See `Piece`."""
+        return byte_ranges.find_query(self.text, query_id)
+
+
+@dataclasses.dataclass(frozen=True)
+class SyntheticPiece:
+    """Some lists of a source that can only be drawn as a whole; a `Piece`."""
+
+    flags: str  # as JSON
+    num_features: int
+    start: int
+    stop: int
+
+    def read(self, num_features: int | None) -> Iterator[RankingLists]:
+        """See `Piece`."""
+        yield _drawn(self.flags).select(range(self.start, self.stop))
+
+    def survey(self, num_features: int | None) -> Survey:
+        """See `Piece`."""
+        return Survey(self.stop - self.start, self.num_features, has_doc_ids=False)
+
+    def locate(self, query_id: str) -> str:
+        """See `Piece`."""
+        return f"lists {self.start} to {self.stop}"
+
+
+@functools.lru_cache(maxsize=1)  # A worker has many pieces of it.
+def _drawn(flags: str) -> RankingLists:
+    return data_splits.source(types.SimpleNamespace(**json.loads(flags))).read(
+        "train", None
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TfdsPiece:
+    """A slice of a data set of TensorFlow Datasets; a `Piece`."""
+
+    name: str
+    data_dir: str | None
+    split: str
+    start: int
+    stop: int
+
+    def read(self, num_features: int | None) -> Iterator[RankingLists]:
+        """See `Piece`."""
+        from tfr_ext.datasets import load
+
+        yield load(self.name, f"{self.split}[{self.start}:{self.stop}]", self.data_dir)
+
+    def survey(self, num_features: int | None) -> Survey:
+        """See `Piece`."""
+        return _survey(self.read(num_features))
+
+    def locate(self, query_id: str) -> str:
+        """See `Piece`."""
+        return f"{self.name}, {self.split}[{self.start}:{self.stop}]"
+
+
+@dataclasses.dataclass(frozen=True)
+class ElwcPiece:
+    """A file of ELWC TFRecords; a `Piece`.
+
+    Attributes:
+        path: the file.
+        files: all files of the split, as the reader of all of them needs to know.
+        schema: names of the features.
+        expected: what a manifest says of the file, if there is one.
+    """
+
+    path: str
+    files: tuple[str, ...]
+    schema: Any
+    expected: Any
+
+    def read(self, num_features: int | None) -> Iterator[RankingLists]:
+        """See `Piece`."""
+        from tfr_ext.data.elwc.reading import ElwcReader
+
+        reader = ElwcReader(self.files, num_features, self.schema)
+        queries = items = 0
+        for lists in reader.pieces(self.path):
+            queries += lists.num_lists
+            items += lists.num_items
+            if self.expected is not None:
+                self.expected.check(lists)
+            yield lists
+        reader.finish(may_be_empty=True)
+        if self.expected is not None:
+            self.expected.check_counts(queries, items)
+
+    def survey(self, num_features: int | None) -> Survey:
+        """See `Piece`."""
+        return _survey(self.read(num_features))
+
+    def locate(self, query_id: str) -> str:
+        """See `Piece`."""
+        return self.path
+
+
+def _survey(pieces: Iterable[RankingLists]) -> Survey:
+    queries = width = 0
+    has_doc_ids = True
+    for lists in pieces:
+        queries += lists.num_lists
+        width = lists.num_features
+        has_doc_ids &= lists.doc_ids is not None
+    return Survey(queries, width, has_doc_ids)
+
+
+def _divide_text(flags: Any, origin: data_splits.Source, piece_bytes: int) -> Division:
+    files = {s: find_files(getattr(flags, f"{s}_path")) for s in origin.splits}
+    pieces: dict[str, list[Piece]] = {
+        split: [
+            TextPiece(text, flags.missing_value)
+            for path in paths
+            for text in byte_ranges.split_file(path, piece_bytes)
+        ]
+        for split, paths in files.items()
+    }
+    return Division(pieces, sum(files.values(), []), needs_width=True)
+
+
+def _divide_synthetic(
+    flags: Any, flag_values: Mapping[str, Any], piece_bytes: int
+) -> Division:
+    count = flags.synthetic_num_queries
+    width = flags.synthetic_document_features + flags.synthetic_query_features
+    feature_bytes = 4 * count * flags.synthetic_list_size * width
+    slices = _slices(count, feature_bytes, piece_bytes)
+    paths: dict[str, list[str]] = {f"{split}_path": [] for split in data_splits.SPLITS}
+    text = json.dumps({**paths, **flag_values})
+    pieces: list[Piece] = [SyntheticPiece(text, width, *part) for part in slices]
+    return Division({"train": pieces}, [])
+
+
+def _divide_tfds(flags: Any, piece_bytes: int) -> Division:
+    from tfr_ext.datasets import prepare, splits
+
+    builder = prepare(flags.dataset, flags.data_dir, flags.manual_dir)
+    infos = {
+        split: builder.info.splits[theirs] for split, theirs in splits(builder).items()
+    }
+    pieces: dict[str, list[Piece]] = {
+        split: [
+            TfdsPiece(flags.dataset, flags.data_dir, split, *part)
+            for part in _slices(info.num_examples, info.num_bytes, piece_bytes)
+        ]
+        for split, info in infos.items()
+    }
+    return Division(pieces, [str(p) for info in infos.values() for p in info.filepaths])
+
+
+def _divide_elwc(flags: Any, origin: Any) -> Division:
+    checked = {s: origin.checked(s, flags.num_features) for s in origin.splits}
+    pieces: dict[str, list[Piece]] = {
+        split: [
+            ElwcPiece(path, tuple(found.files), origin.schema, found.expected.get(path))
+            for path in found.files
+        ]
+        for split, found in checked.items()
+    }
+    return Division(pieces, sum((found.files for found in checked.values()), []))
+
+
+def _slices(count: int, size: int, piece_bytes: int) -> list[tuple[int, int]]:
+    """Cuts so many lists, of so many bytes together, into slices of equal number."""
+    number = min(count, max(1, round(size / piece_bytes)))
+    bounds = [count * i // max(1, number) for i in range(number + 1)]
+    return list(zip(bounds, bounds[1:]))

@@ -1,0 +1,212 @@
+"""What one worker does: reads a piece, and writes the shards of its lists.
+
+What it found goes to a file of its own beside the shards, after them. So a finished
+unit of work is known to be finished, and nothing has to come back from a worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.preparing.source_pieces import Piece
+from tfr_ext.core import json_files
+from tfr_ext.data.elwc import manifest, writing
+from tfr_ext.data.letor.byte_ranges import Survey
+
+WORK_DIRECTORY = ".prepare"
+_ERROR_FILE = "error.json"
+_Found = TypeVar("_Found")
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A shard that gets lists of a piece.
+
+    Attributes:
+        split: the split of the shard.
+        name: its file name.
+        chosen: which lists of the piece it gets, rising; None for all.
+    """
+
+    split: str
+    name: str
+    chosen: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """The work on one piece.
+
+    Attributes:
+        name: a name of its own in `directory`.
+        directory: where everything is written.
+        piece: what is read.
+        num_features: width that the lists must have; None if any will do.
+        has_doc_ids: whether document ids are written, if the piece has any.
+        outputs: what is written; nothing to survey the piece only.
+    """
+
+    name: str
+    directory: str
+    piece: Piece
+    num_features: int | None
+    has_doc_ids: bool = True
+    outputs: tuple[Output, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What a unit wrote.
+
+    Attributes:
+        records: what each shard holds, by its split.
+        query_ids: the queries of the piece, in order.
+    """
+
+    records: dict[str, writing.Record]
+    query_ids: list[str]
+
+
+def work(unit: Unit) -> None:
+    """Does the work of a unit, unless another has failed.
+
+    An error of the data is kept for `raise_error`: runners repeat what fails, and say
+    where in their own code, and not in whose data, it happened.
+    """
+    error_path = _work_path(unit.directory, _ERROR_FILE)
+    if tf.io.gfile.exists(error_path):
+        return
+    try:
+        found: Any = _write(unit) if unit.outputs else _survey(unit)
+    except (ValueError, FileNotFoundError) as error:
+        write_text(error_path, json.dumps({"error": str(error)}))
+        return
+    text = json.dumps(dataclasses.asdict(found))
+    write_text(_work_path(unit.directory, f"{unit.name}.json"), text)
+
+
+def raise_error(directory: str) -> None:
+    """Raises the error of a unit, if one has failed."""
+    path = _work_path(directory, _ERROR_FILE)
+    if tf.io.gfile.exists(path):
+        message = _read(path, lambda found: found["error"])
+        tf.io.gfile.remove(path)
+        raise ValueError(message)
+
+
+def surveyed(unit: Unit) -> Survey | None:
+    """Returns what a unit found, if it has finished."""
+    path = _work_path(unit.directory, f"{unit.name}.json")
+    return _read(path, lambda found: Survey(**found))
+
+
+def written(unit: Unit) -> Written | None:
+    """Returns what a unit wrote, if it has finished and its shards are there."""
+    path = _work_path(unit.directory, f"{unit.name}.json")
+    found = _read(path, _as_written)
+    if found is None:
+        return None
+    for record in found.records.values():
+        shard = os.path.join(unit.directory, record.shard.name)
+        if (
+            not tf.io.gfile.exists(shard)
+            or tf.io.gfile.stat(shard).length != record.shard.bytes
+        ):
+            return None
+    return found
+
+
+def _as_written(content: dict[str, Any]) -> Written:
+    records = {
+        split: writing.Record(**{**record, "shard": manifest.Shard(**record["shard"])})
+        for split, record in content["records"].items()
+    }
+    return Written(records, content["query_ids"])
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file aside and renames it, so that it is there whole or not at all.
+
+    Args:
+        path: the file, on any file system that `tf.io.gfile` knows.
+        text: all of its content.
+    """
+    aside = f"{path}.{uuid.uuid4().hex}.writing"
+    with tf.io.gfile.GFile(aside, "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(aside, path, overwrite=True)
+
+
+def _write(unit: Unit) -> Written:
+    query_ids: list[str] = []
+    pieces = iter(unit.piece.read(unit.num_features))
+    first_lists = next(pieces, None)
+    if first_lists is None:
+        print(f"{unit.piece.locate('')} has no judged items: it gives no shard.")
+        return Written({}, [])
+    aside = _work_path(unit.directory, "")
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(writing.ShardWriter(unit.directory, output.name, aside))
+            for output in unit.outputs
+        ]
+        for lists in itertools.chain([first_lists], pieces):
+            if unit.num_features not in (None, lists.num_features):
+                raise ValueError(
+                    f"{unit.piece.locate(lists.query_ids[0])} has lists of "
+                    f"{lists.num_features} features, expected {unit.num_features}."
+                )
+            if not unit.has_doc_ids:
+                lists = dataclasses.replace(lists, doc_ids=None)
+            first = len(query_ids)
+            query_ids += lists.query_ids
+            for output, writer in zip(unit.outputs, writers):
+                chosen = output.chosen
+                if chosen is None:
+                    writer.write(lists)
+                    continue
+                here = np.searchsorted(chosen, [first, len(query_ids)])
+                writer.write(lists.select(chosen[slice(*here)] - first))
+    records = {}
+    for output, writer in zip(unit.outputs, writers):
+        assert writer.record is not None  # All have ended well.
+        records[output.split] = writer.record
+        shard = writer.record.shard
+        print(
+            f"{shard.name}: {shard.queries:,} queries, {shard.items:,} items, "
+            f"{shard.bytes / 1e6:,.1f} MB",
+            flush=True,
+        )
+    return Written(records, query_ids)
+
+
+def _survey(unit: Unit) -> Survey:
+    return unit.piece.survey(unit.num_features)
+
+
+def _work_path(directory: str, name: str) -> str:
+    return os.path.join(directory, WORK_DIRECTORY, name)
+
+
+def _read(path: str, build: Callable[[dict[str, Any]], _Found]) -> _Found | None:
+    """Returns what is made of a file of this module, None if it is not there."""
+    if not tf.io.gfile.exists(path):
+        return None
+    content = json_files.read_object(path, "`pipelines.prepare`")
+    try:
+        return build(content)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not what `pipelines.prepare` writes ({error!r}). Start anew, "
+            "with --overwrite."
+        ) from error

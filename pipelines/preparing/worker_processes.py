@@ -1,0 +1,98 @@
+"""Runs units of work in processes of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing import connection, forkserver, parent_process
+from typing import Any
+
+from pipelines import failures, interruption
+from pipelines.preparing.work_units import Unit
+
+# Imported once for all processes: that takes as long as much of the work.
+_PRELOADED = ("pipelines.preparing.worker_processes",)
+
+
+def num_cores() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run(units: Sequence[Unit], work: Callable[[Unit], None], num_workers: int) -> None:
+    """Does the work of some units, and waits for it.
+
+    Args:
+        units: the units; begun in this order.
+        work: a function of a module, which processes import.
+        num_workers: processes at a time. With one, or one unit only, the work is done
+            in this process.
+
+    Raises:
+        OSError: if a process failed, or was killed.
+    """
+    num_workers = min(num_workers, len(units))
+    if num_workers == 1:
+        for unit in units:
+            work(unit)
+        return
+    # Forked from one that has imported TensorFlow, but done nothing with it.
+    context: Any = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(_PRELOADED))
+    with interruption.shielded():
+        forkserver.ensure_running()  # The others are forked from it.
+    turn, problems = context.Value("q", 0), context.SimpleQueue()
+    processes = [
+        context.Process(target=_take_turns, args=(units, work, turn, problems))
+        for _ in range(num_workers)
+    ]
+    try:
+        for process in processes:
+            process.start()
+        running = {process.sentinel: process for process in processes}
+        while running:
+            for sentinel in connection.wait(list(running)):
+                process = running.pop(sentinel)
+                process.join()
+                if not problems.empty():
+                    raise OSError(problems.get())
+                if process.exitcode:
+                    raise OSError(
+                        f"One of {num_workers} worker processes ended with exit code "
+                        f"{process.exitcode} before its work did. If memory is short, "
+                        "give --num_workers=1. The same command goes on."
+                    )
+    finally:
+        for process in processes:
+            if process.pid is not None:
+                process.terminate()
+                process.join()
+
+
+def _take_turns(
+    units: Sequence[Unit], work: Callable[[Unit], None], turn: Any, problems: Any
+) -> None:
+    """Does what a process does: the next unit that none has begun, until all are."""
+    parent: Any = parent_process()
+
+    def follow() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    while True:
+        with turn.get_lock():
+            index = turn.value
+            turn.value += 1
+        if index >= len(units):
+            return
+        try:
+            work(units[index])
+        except failures.MENDABLE as error:
+            problems.put(failures.explain(error))
+            sys.exit(1)

@@ -1,0 +1,133 @@
+"""TensorFlow Ranking's losses and lambda weights in the training command."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conftest import make_lists
+from tests.pipelines.test_train import SMALL, bad, train
+from tfr_ext import losses, models
+from tfr_ext.losses.tfr import classes
+from tfr_ext.training import pipeline
+
+NDCG = (
+    *SMALL,
+    "--num_epochs=2",
+    "--loss_param=",
+    "--loss=pairwise_logistic_loss",
+    "--lambda_weight=ndcg",
+    "--lambda_weight_param=topn=10",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("run")
+    return directory, train(*NDCG, f"--model_dir={directory}")
+
+
+def test_a_lambda_weight_by_flag(run):
+    directory, done = run
+    assert "pairwise_logistic_loss puts items of equal scores" in done.stderr
+    assert (directory / "export" / "1" / "saved_model.pb").exists()
+    flag_file = (directory / "flags.cfg").read_text().splitlines()
+    assert "--lambda_weight=ndcg" in flag_file
+    assert "--lambda_weight_param=topn=10" in flag_file
+
+
+def test_the_flag_file_reproduces(run, tmp_path):
+    directory, _ = run
+    train(f"--flagfile={directory}/flags.cfg", f"--model_dir={tmp_path}")
+    assert (tmp_path / "run.trec").read_text() == (directory / "run.trec").read_text()
+
+
+def test_an_empty_flag_drops_what_a_flag_file_has(run, tmp_path):
+    directory, _ = run
+    train(
+        f"--flagfile={directory}/flags.cfg",
+        f"--model_dir={tmp_path}",
+        "--loss=softmax_loss",
+        "--lambda_weight=",
+        "--num_epochs=1",
+    )
+    assert (tmp_path / "metrics.json").exists()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (
+            ["--loss=softmax_loss", "--lambda_weight=ndgc"],
+            ["--lambda_weight=ndgc", "did you mean 'ndcg'"],
+        ),
+        (
+            ["--loss=softmax_loss", "--lambda_weight=dcg", "--lambda_weight_param=n=1"],
+            ["--lambda_weight_param=n=1", "no parameter 'n'", "= drops those before"],
+        ),
+        (
+            ["--lambda_weight=ndcg"],
+            ["'smoothi_loss' has no", "Lambda weights are for", "(--lambda_weight= "],
+        ),
+        (["--lambda_weight_param=topn"], ["--lambda_weight_param", "name=value"]),
+        (["--loss_param=lambda_weight=ndcg"], ["--lambda_weight and"]),
+        (
+            ["--loss_param=", "--loss=ordinal_loss", "--loss_param=ordinal_size=3"],
+            ["--loss=ordinal_loss", "no --head"],
+        ),
+    ],
+    ids=lambda x: x[0] if isinstance(x, list) else "",
+)
+def test_bad_flags_are_told(tmp_path, flags, told):
+    message = bad(tmp_path, *flags)
+    for part in told:
+        assert part in message
+
+
+def fit(directory, key, num_epochs=2, **params):
+    tf.keras.utils.set_random_seed(0)
+    lists = make_lists([5, 3, 8, 2] * 3, num_features=4)
+    return (
+        pipeline.RankingPipeline(
+            models.model_builder(4, models.MLPScorer(hidden_sizes=[16], seed=0)),
+            pipeline.ListsDatasetBuilder(lists, lists, batch_size=8, seed=0),
+            pipeline.RankingHparams(
+                model_dir=str(directory),
+                num_epochs=num_epochs,
+                steps_per_epoch=None,
+                validation_steps=None,
+                learning_rate=0.01,
+                loss=key,
+                loss_params=params,
+                optimizer="adam",
+            ),
+        )
+        .train_and_validate()
+        .history
+    )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "key", [key for key in classes.LOSSES if key != "ordinal_loss"]
+)
+def test_each_key_trains_and_tells_what_remains(tmp_path, key, caplog):
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        history = fit(tmp_path, key)
+    assert np.isfinite(history["loss"]).all()
+    told = [record.getMessage() for record in caplog.records if record.name == "absl"]
+    caveats = losses.get(key).caveats()
+    assert [line for line in told if line.startswith(key)] == [
+        f"{key} {caveat}." for caveat in caveats
+    ]
+
+
+def test_a_resumed_run_of_a_lambda_weight_is_that_of_an_undisturbed_one(tmp_path):
+    weight = {"lambda_weight": "ndcg", "lambda_weight_params": {"topn": 10}}
+    whole = fit(tmp_path / "whole", "pairwise_logistic_loss", **weight)
+    fit(tmp_path / "parts", "pairwise_logistic_loss", 1, **weight)
+    resumed = fit(tmp_path / "parts", "pairwise_logistic_loss", **weight)
+    assert json.dumps(resumed) == json.dumps(whole)

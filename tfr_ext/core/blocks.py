@@ -1,0 +1,70 @@
+"""Sums over all pairs of a list, so many rows at a time that memory stays bounded."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import tensorflow as tf
+
+from tfr_ext.core import masked
+
+# Elements of a [batch, rows, list] block: what stays in a processor's cache is several
+# times as fast as what does not.
+_BLOCK = 2**21
+
+
+def by_rows(
+    block: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+    rows: tf.Tensor,
+    zero: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Calls `block` on blocks of rows, so many that memory stays bounded.
+
+    Args:
+        block: rows `[batch, some, features]` to what is concatenated over the blocks,
+            `[batch, some, outputs]`, and what is added up. Rows of zeros are added.
+        rows: all the rows, `[batch, list, features]`.
+        zero: what adding up begins with.
+
+    Returns:
+        The two results.
+    """
+    if are_one(rows):
+        return block(rows)
+    batch, size = masked.batch_size(rows), masked.list_size(rows)
+    if isinstance(batch, int) and isinstance(size, int):
+        length = max(1, min(size, _BLOCK // max(1, batch * size)))
+        number = -(-size // length)
+    else:
+        length = tf.maximum(1, tf.minimum(size, _BLOCK // tf.maximum(1, batch * size)))
+        number = tf.maximum(1, -(-size // length))
+    padded = tf.pad(rows, [[0, 0], [0, number * length - size], [0, 0]])
+    blocks = tf.transpose(
+        tf.reshape(padded, [batch, number, length, rows.shape[2]]), [1, 0, 2, 3]
+    )
+
+    def body(i: tf.Tensor, outputs: tf.TensorArray, total: tf.Tensor) -> tuple:
+        output, part = block(tf.gather(blocks, i))
+        return i + 1, outputs.write(i, output), total + part
+
+    _, outputs, total = tf.while_loop(
+        lambda i, *_: i < number,
+        body,
+        (0, tf.TensorArray(rows.dtype, number), zero),
+        parallel_iterations=1,
+    )
+    stacked = tf.transpose(outputs.stack(), [1, 0, 2, 3])
+    merged = tf.reshape(stacked, [batch, number * length, stacked.shape[3]])
+    return merged[:, :size], total
+
+
+def are_one(rows: tf.Tensor, most: int | None = None) -> bool:
+    """Tells whether the pairs of rows `[batch, list, ...]` surely make one block.
+
+    Args:
+        rows: all the rows.
+        most: number of pairs of a block, if not that of `by_rows`.
+    """
+    batch, size = masked.batch_size(rows), masked.list_size(rows)
+    known = isinstance(batch, int) and isinstance(size, int)
+    return known and batch * size * size <= max(most or _BLOCK, batch * size)

@@ -1,0 +1,106 @@
+"""Distributions over grades, and the one number that they come down to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tfr_ext.core import checks
+
+
+def check_values(argument: str, values: Sequence[float]) -> list[float]:
+    """Returns the values of grades as floats.
+
+    Args:
+        argument: name of the argument, for errors.
+        values: at least two, each above the one before.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    message = (
+        f"`{argument}` must be a list of at least two finite numbers, each above the "
+        f"one before. Received: {values!r}."
+    )
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise ValueError(message)
+    numbers = [checks.finite(argument, value) for value in values]
+    if len(numbers) < 2 or any(a >= b for a, b in zip(numbers, numbers[1:])):
+        raise ValueError(message)
+    return numbers
+
+
+def even_values(num_grades: int) -> list[float]:
+    """Returns values of grades that lie evenly in 0 to 1.
+
+    Args:
+        num_grades: how many, at least 2.
+
+    Examples:
+        >>> even_values(3)
+        [0.0, 0.5, 1.0]
+    """
+    return [grade / (num_grades - 1) for grade in range(num_grades)]
+
+
+def rescaled(values: Sequence[float]) -> list[float]:
+    """Returns values of grades shifted and rescaled to 0 to 1.
+
+    Args:
+        values: at least two, each above the one before.
+
+    Examples:
+        >>> rescaled([-1, 0.5, 1])
+        [0.0, 0.75, 1.0]
+    """
+    low, high = values[0], values[-1]
+    return [(value - low) / (high - low) for value in values]
+
+
+def expected_value(logits: tf.Tensor, values: Sequence[float]) -> tf.Tensor:
+    """Returns the expectation of the grades' values.
+
+    Args:
+        logits: unnormalised log-probabilities, `[..., grades]`; computed in float32 if
+            they are of less.
+        values: the value of each grade.
+
+    Returns:
+        A tensor `[...]`.
+
+    Raises:
+        ValueError: if there are not as many logits as values.
+    """
+    if logits.shape[-1] not in (None, len(values)):
+        raise ValueError(
+            f"There are {len(values)} grades, and logits of shape {logits.shape}: the "
+            "last dimension must be the grades'."
+        )
+    if logits.dtype.size < 4:
+        logits = tf.cast(logits, tf.float32)
+    return tf.linalg.matvec(
+        tf.nn.softmax(logits, axis=-1), tf.constant(values, logits.dtype)
+    )
+
+
+def expected_label(
+    distributions: tf.Tensor,
+    padding_label: float,
+    values: Sequence[float] | None = None,
+) -> tf.Tensor:
+    """Returns the expected grade of label distributions.
+
+    Args:
+        distributions: probabilities of the grades `[batch, list, grades]`; an item is
+            padding if its first entry is negative.
+        padding_label: label that padding gets.
+        values: the label that each grade stands for; 0, 1, ... by default.
+
+    Returns:
+        A tensor `[batch, list]`.
+    """
+    if values is None:
+        values = tf.range(tf.shape(distributions)[-1])
+    expected = tf.linalg.matvec(distributions, tf.cast(values, distributions.dtype))
+    return tf.where(distributions[..., 0] < 0, padding_label, expected)

@@ -1,0 +1,1 @@
+"""From lists to batches of padded lists."""

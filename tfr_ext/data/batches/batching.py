@@ -1,0 +1,276 @@
+"""From lists in memory to padded batches: bucketed by length, shuffled by a seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.core.inputs import PADDING_LABEL
+from tfr_ext.data.batches.buckets import cut_by_padding
+from tfr_ext.data.label_distributions import with_label_distributions
+from tfr_ext.data.lists import RankingLists
+
+FEATURES = "float_features"
+MASK = "mask"
+
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
+# From all labels and the number of a pass over the lists to the labels of that pass.
+LabelTransform = Callable[[np.ndarray, int], np.ndarray]
+
+# Batches whose lists are sorted by length together: more leave less padding, fewer
+# mix short and long lists in the order of an epoch more freely.
+_BUCKET_BATCHES = 32
+_RUN_LISTS = 4096
+# What of padded items over real items training allows itself.
+MAX_PADDING = 1.25
+
+
+def padded_positions(
+    lists: RankingLists, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where the items of some lists are, padded to the longest of them.
+
+    Args:
+        lists: the lists.
+        chosen: indices of lists, `[batch]`.
+
+    Returns:
+        Item indices `[batch, list]` (0 at padding), and the mask of real items.
+    """
+    lengths = lists.lengths[chosen]
+    offsets = np.arange(lengths.max(initial=0))
+    mask = offsets < lengths[:, np.newaxis]
+    where = lists.row_splits[chosen][:, np.newaxis] + offsets
+    return np.where(mask, where, 0), mask
+
+
+def padded_batch(
+    lists: RankingLists, chosen: np.ndarray, distributions: bool = False
+) -> Batch:
+    """Returns some lists as a batch that a model takes.
+
+    Args:
+        lists: the lists.
+        chosen: indices of lists, `[batch]`.
+        distributions: whether the labels are the lists' label distributions.
+
+    Returns:
+        `({'float_features': [batch, list, features], 'mask': [batch, list]}, labels)`
+        with labels `[batch, list]`, or `[batch, list, grades]` if `distributions`;
+        padding has features 0, mask False and label -1 throughout.
+    """
+    where, mask = padded_positions(lists, chosen)
+    features = lists.features[where]
+    features[~mask] = 0
+    source = lists.label_distributions if distributions else lists.labels
+    if source is None:
+        raise ValueError("The lists have no label distributions.")
+    labels = source[where]
+    labels[~mask] = PADDING_LABEL
+    return {FEATURES: features, MASK: mask}, labels
+
+
+def batch_signature(num_features: int, num_grades: int | None) -> tuple:
+    """Returns the shapes and types of batches, as `tf.TensorSpec`s.
+
+    Args:
+        num_features: width of the features.
+        num_grades: number of grades, if the labels are distributions.
+    """
+    grades = [] if num_grades is None else [num_grades]
+    return (
+        {
+            FEATURES: tf.TensorSpec([None, None, num_features], tf.float32),
+            MASK: tf.TensorSpec([None, None], tf.bool),
+        },
+        tf.TensorSpec([None, None, *grades], tf.float32),
+    )
+
+
+class BatchedLists:
+    """Batches of lists, in a new order each epoch, as a `tf.data.Dataset`.
+
+    An epoch shuffles the lists, sorts runs of 32 batches by length so that lists of
+    like length share a batch and padding stays small, and shuffles the batches. Where
+    full batches would still need more than `max_padding`, the first epoch takes the
+    fewest smaller ones that do not, and later epochs as many. The order depends on the
+    seed and the number of the epoch only.
+
+    Without a seed the lists stay in their order, or with `max_padding` in that of their
+    lengths: for evaluation.
+
+    Attributes:
+        epoch: number of the epoch that the next iteration of the dataset gives.
+        num_batches: number of batches of an epoch.
+
+    Examples:
+        >>> lists = RankingLists(np.zeros([3, 2], np.float32), np.float32([1, 0, 2]),
+        ...                      np.int64([0, 2, 3]), ["a", "b"])
+        >>> for features, labels in BatchedLists(lists, batch_size=2).dataset():
+        ...     print(features["float_features"].shape, labels.numpy().tolist())
+        (2, 2, 2) [[1.0, 0.0], [2.0, -1.0]]
+    """
+
+    def __init__(
+        self,
+        lists: RankingLists,
+        batch_size: int,
+        seed: int | None = None,
+        bucket_by_length: bool = True,
+        label_transform: LabelTransform | None = None,
+        num_grades: int | None = None,
+        max_padding: float | None = None,
+        first_epoch: int = 0,
+    ):
+        """Initialises the batches.
+
+        Args:
+            lists: the lists.
+            batch_size: most lists of a batch; some batches of an epoch may have fewer.
+            seed: seed of the shuffling; None for no shuffling.
+            bucket_by_length: whether shuffled lists are batched by length.
+            label_transform: gives the labels of each pass over the lists, such as
+                `BinomialLabels`.
+            num_grades: if given, labels are distributions over so many grades,
+                `[batch, list, grades]`: those of the lists, or else one-hot.
+            max_padding: most items of all batches, padding included, over real items,
+                that batches by length may need, at least 1; None for full batches,
+                whatever they need.
+            first_epoch: the epoch that tells how many batches all have.
+
+        Raises:
+            ValueError: if an argument is out of range, `label_transform` refuses
+                the labels, or they are not grades.
+        """
+        if batch_size < 1:
+            raise ValueError(
+                f"`batch_size` must be at least 1. Received: {batch_size}."
+            )
+        if max_padding is not None and not max_padding >= 1:
+            raise ValueError(
+                f"`max_padding` must be None or at least 1. Received: {max_padding}."
+            )
+        if label_transform is not None and num_grades is not None:
+            raise ValueError("`label_transform` gives labels that are not grades.")
+        if num_grades is not None:
+            lists = with_label_distributions(lists, num_grades)
+        self._num_grades = num_grades
+        self._lists = lists
+        self._batch_size = batch_size
+        self._seed = seed
+        self._bucket = bucket_by_length and (
+            seed is not None or max_padding is not None
+        )
+        self._max_padding = max_padding
+        self._label_transform = label_transform
+        self.epoch = 0
+        # How many batches each run of lists has, in all epochs.
+        self._batches_per_run: list[int] = []
+        self._last_order: tuple[int, list[np.ndarray]] = (-1, [])
+        self.num_batches = len(self.order(first_epoch))
+        self.lists(0)  # what it refuses is told now, not in the middle of a dataset
+
+    def order(self, epoch: int) -> list[np.ndarray]:
+        """Returns which lists stand in each batch of an epoch."""
+        if self._last_order[0] != epoch:
+            self._last_order = epoch, self._order(epoch)
+        return self._last_order[1]
+
+    def _order(self, epoch: int) -> list[np.ndarray]:
+        lists, size = self._lists, self._batch_size
+        order = np.arange(lists.num_lists)
+        rng = None
+        if self._seed is not None:
+            rng = np.random.default_rng([self._seed, epoch])
+            order = rng.permutation(order)
+        if not self._bucket:
+            return [order[i : i + size] for i in range(0, len(order), size)]
+        batches: list[np.ndarray] = []
+        if rng is None:
+            order = np.argsort(lists.lengths, kind="stable")
+        # Large batches need no more lists to choose from, and the cut takes time and
+        # memory as the lists of a run times those of a batch.
+        length = min(size * _BUCKET_BATCHES, max(_RUN_LISTS, 4 * size))
+        for number, start in enumerate(range(0, len(order), length)):
+            run = order[start : start + length]
+            run = run[np.argsort(lists.lengths[run], kind="stable")]
+            first = number == len(self._batches_per_run)
+            ends = cut_by_padding(
+                lists.lengths[run],
+                size,
+                self._max_padding,
+                None if first else self._batches_per_run[number],
+            )
+            if first:
+                self._batches_per_run.append(len(ends))
+            batches += np.split(run, ends[:-1])
+        return (
+            batches
+            if rng is None
+            else [batches[i] for i in rng.permutation(len(batches))]
+        )
+
+    def lists(self, epoch: int) -> RankingLists:
+        """Returns all lists, with the labels that they have in an epoch."""
+        if self._label_transform is None:
+            return self._lists
+        labels = self._label_transform(self._lists.labels, epoch)
+        return dataclasses.replace(self._lists, labels=labels)
+
+    def padding_waste(self, epoch: int = 0) -> float:
+        """Returns padded items over real items, over one epoch."""
+        lengths = self._lists.lengths
+        padded = sum(len(b) * lengths[b].max() for b in self.order(epoch))
+        return float(padded / max(1, self._lists.num_items))
+
+    def dataset(self, steps: int | None = None) -> tf.data.Dataset:
+        """Returns one epoch as a dataset; each iteration of it is the next epoch.
+
+        Args:
+            steps: batches of an epoch: the next so many of an endless row of passes
+                over the lists. A whole pass by default.
+        """
+        steps = steps or self.num_batches
+
+        def batches() -> Iterator[Batch]:
+            epoch, self.epoch = self.epoch, self.epoch + 1
+            order: list[np.ndarray] = []
+            lists = self._lists
+            for step in range(epoch * steps, (epoch + 1) * steps):
+                number, position = divmod(step, self.num_batches)
+                if position == 0 or not order:
+                    order = self.order(number)
+                    lists = self.lists(number)
+                yield padded_batch(lists, order[position], self._num_grades is not None)
+
+        signature = batch_signature(self._lists.num_features, self._num_grades)
+        dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
+        cardinality = tf.data.experimental.assert_cardinality(steps)
+        return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
+
+
+def score_lists(
+    score: Callable[[dict[str, np.ndarray]], tf.Tensor],
+    lists: RankingLists,
+    batch_size: int,
+) -> np.ndarray:
+    """Scores all items.
+
+    Args:
+        score: a model or function from the features of a batch to scores
+            `[batch, list]`.
+        lists: the lists.
+        batch_size: lists per batch.
+
+    Returns:
+        float32 scores `[num_items]`, in the order of the items.
+    """
+    scores = np.empty(lists.num_items, np.float32)
+    for chosen in BatchedLists(lists, batch_size, max_padding=MAX_PADDING).order(0):
+        features, _ = padded_batch(lists, chosen)
+        where, mask = padded_positions(lists, chosen)
+        scores[where[mask]] = np.asarray(score(features))[mask]
+    return scores

@@ -1,0 +1,231 @@
+"""Batches of lists that are read anew in each pass."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.data.batches.batching import (
+    Batch,
+    BatchedLists,
+    LabelTransform,
+    batch_signature,
+    padded_batch,
+)
+from tfr_ext.data.batches.streams import StreamedLists, number_of
+from tfr_ext.data.collecting import concatenate
+from tfr_ext.data.lists import RankingLists
+
+# Batches of a run: lists are shuffled, and batched by length, within a run.
+_RUN_BATCHES = 32
+# Files that are read in turns, so that a run has lists of several.
+_FILES_AT_ONCE = 4
+
+
+class StreamedBatches:
+    """Batches of streamed lists, as `BatchedLists` gives them of lists in memory.
+
+    A pass takes the files in a new order, reads four of them in turns, and cuts what
+    comes into runs of 32 batches. Within a run lists are shuffled and batched as
+    `BatchedLists` does, while the next run is read and joined: so memory in use is that
+    of at most four runs, and only lists of the same run can meet in a batch. The order
+    depends on the seed and the number of the pass only.
+
+    Attributes:
+        epoch: number of the epoch that the next iteration of the dataset gives.
+        num_batches: number of batches of an epoch: those of the first pass. Should
+            other passes have more or fewer, an epoch is the next so many of an endless
+            row of passes.
+    """
+
+    def __init__(
+        self,
+        lists: StreamedLists,
+        batch_size: int,
+        seed: int,
+        label_transform: LabelTransform | None = None,
+        num_grades: int | None = None,
+        max_padding: float | None = None,
+    ):
+        """Initialises the batches.
+
+        Args:
+            lists: the lists.
+            batch_size: most lists of a batch.
+            seed: seed of the shuffling.
+            label_transform: gives the labels of each pass, see `StreamedLists.pieces`.
+            num_grades: as of `BatchedLists`.
+            max_padding: as of `BatchedLists`, for each run.
+
+        Raises:
+            ValueError: if an argument is out of range, `label_transform` refuses the
+                labels, or they are not grades.
+        """
+        if label_transform is not None and num_grades is not None:
+            raise ValueError("`label_transform` gives labels that are not grades.")
+        lists.check_labels(label_transform, num_grades)
+        self._lists = lists
+        self._batch_size = batch_size
+        self._seed = seed
+        self._label_transform = label_transform
+        self._num_grades = num_grades
+        self._max_padding = max_padding
+        self._passes: dict[int, tuple[int, int]] = {}
+        self.epoch = 0
+        self.num_batches = self._measure(0)[0]
+
+    def padding_waste(self, epoch: int = 0) -> float:
+        """Returns padded items over real items, over one pass."""
+        return self._measure(epoch)[1] / max(1, self._lists.num_items)
+
+    def dataset(self, steps: int | None = None) -> tf.data.Dataset:
+        """Returns one epoch as a dataset; each iteration of it is the next epoch.
+
+        Args:
+            steps: batches of an epoch, `num_batches` by default.
+        """
+        steps = steps or self.num_batches
+
+        def batches() -> Iterator[Batch]:
+            epoch, self.epoch = self.epoch, self.epoch + 1
+            number, skipped = 0, epoch * steps
+            while skipped >= self._measure(number)[0]:
+                skipped -= self._measure(number)[0]
+                number += 1
+            left = steps
+            while True:
+                read = functools.partial(
+                    self._lists.pieces,
+                    label_transform=self._label_transform,
+                    epoch=number,
+                )
+                runs = self._runs(number, read)
+                for run, order in _ahead(self._in_batches(runs, number)):
+                    for chosen in order[skipped:]:
+                        yield padded_batch(run, chosen, self._num_grades is not None)
+                        left -= 1
+                        if not left:
+                            return
+                    skipped = max(0, skipped - len(order))
+                number += 1
+
+        dataset = tf.data.Dataset.from_generator(
+            batches,
+            output_signature=batch_signature(
+                self._lists.num_features, self._num_grades
+            ),
+        )
+        cardinality = tf.data.experimental.assert_cardinality(steps)
+        return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
+
+    def _measure(self, number: int) -> tuple[int, int]:
+        """Returns the number of batches and of padded items of a pass, unread."""
+        if number not in self._passes:
+            batches = padded = 0
+            runs = self._runs(number, self._lists.outlines)
+            for run, order in self._in_batches(runs, number, outlines=True):
+                batches += len(order)
+                padded += sum(len(x) * int(run.lengths[x].max()) for x in order)
+            self._passes[number] = batches, padded
+        return self._passes[number]
+
+    def _in_batches(
+        self, runs: Iterable[RankingLists], number: int, outlines: bool = False
+    ) -> Iterator[tuple[RankingLists, list[np.ndarray]]]:
+        """Yields each run, and which of its lists stand in each of its batches."""
+        for k, run in enumerate(runs):
+            batched = BatchedLists(
+                run,
+                self._batch_size,
+                seed=number_of(k, self._seed),
+                num_grades=None if outlines else self._num_grades,
+                max_padding=self._max_padding,
+                first_epoch=number,
+            )
+            yield batched.lists(number), batched.order(number)
+
+    def _runs(
+        self, number: int, read: Callable[[int], Iterator[RankingLists]]
+    ) -> Iterator[RankingLists]:
+        """Yields the runs of a pass."""
+        size = self._batch_size * _RUN_BATCHES
+        rng = np.random.default_rng([self._seed, number])
+        files = rng.permutation(self._lists.num_files).tolist()
+        run: list[RankingLists] = []
+        missing = size
+        for piece in _in_turns(read, files):
+            while piece.num_lists >= missing:
+                head, piece = _cut(piece, missing)
+                joined = _joined([*run, head])
+                run, missing = [], size  # Nobody holds the pieces while it is used.
+                yield joined
+            if piece.num_lists:
+                run.append(piece)
+                missing -= piece.num_lists
+        if run:
+            joined = _joined(run)
+            run.clear()
+            yield joined
+
+
+def _in_turns(
+    read: Callable[[int], Iterator[RankingLists]], files: Sequence[int]
+) -> Iterator[RankingLists]:
+    """Yields the pieces of some files, of several in turns."""
+    waiting = collections.deque(files)
+    opened: collections.deque[Iterator[RankingLists]] = collections.deque()
+    while waiting or opened:
+        if waiting and len(opened) < _FILES_AT_ONCE:
+            opened.append(read(waiting.popleft()))
+            if waiting and len(opened) < _FILES_AT_ONCE:
+                continue
+        pieces = opened.popleft()
+        piece = next(pieces, None)
+        if piece is not None:
+            opened.append(pieces)
+            yield piece
+
+
+def _cut(lists: RankingLists, count: int) -> tuple[RankingLists, RankingLists]:
+    """Returns the first lists and the others, as views."""
+    end, docs, shares = lists.num_lists, lists.doc_ids, lists.label_distributions
+
+    def part(start: int, stop: int) -> RankingLists:
+        splits = lists.row_splits[start : stop + 1]
+        items = slice(splits[0], splits[-1])
+        return RankingLists(
+            lists.features[items],
+            lists.labels[items],
+            splits - splits[0],
+            lists.query_ids[start:stop],
+            docs and docs[items],
+            None if shares is None else shares[items],
+        )
+
+    return part(0, count), part(count, end)
+
+
+def _joined(pieces: list[RankingLists]) -> RankingLists:
+    # Names are of no use in training, and an outline has none.
+    return concatenate(
+        dataclasses.replace(
+            piece, query_ids=[f"{k}:{q}" for q in range(piece.num_lists)], doc_ids=None
+        )
+        for k, piece in enumerate(pieces)
+    )
+
+
+def _ahead(iterator: Iterator) -> Iterator:
+    """Yields what an iterator does, while another thread gets the next."""
+    end = object()
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, iterator, end)
+        while (item := coming.result()) is not end:
+            coming = thread.submit(next, iterator, end)
+            yield item

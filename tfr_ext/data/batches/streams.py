@@ -1,0 +1,219 @@
+"""Training on lists that do not fit into memory: their files are read in each pass."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from tfr_ext.data.batches.batching import LabelTransform
+from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema
+from tfr_ext.data.label_distributions import with_label_distributions
+from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.lists import RankingLists
+
+# Labels that are counted one by one; of more there are the lowest and the highest.
+_MAX_LABELS = 1000
+_LISTS_PER_PIECE = 16
+_CHANGED = "expected the lists of the first reading. The file has changed since"
+
+# From some lists, and a number that no others have, to as many lists to train on.
+PieceTransform = Callable[[RankingLists, int], RankingLists]
+
+
+class StreamedLists:
+    """Lists in ELWC files, of which only a few are in memory at a time.
+
+    One pass over all files, when it is made, checks everything: later passes find
+    nothing wrong. What that pass learns is kept.
+
+    Attributes:
+        num_lists: number of lists.
+        num_items: number of items.
+        num_features: width of the feature vectors.
+        num_grades: width of the label distributions, or None.
+        lengths: number of items of each list.
+        label_counts: number of items by label; of more than 1,000 different labels
+            only some, the lowest and the highest among them.
+        num_empty: number of lists without a label above 0.
+
+    Examples:
+        >>> import os, tempfile
+        >>> import tensorflow as tf
+        >>> from tensorflow_serving.apis import input_pb2
+        >>> elwc = input_pb2.ExampleListWithContext()
+        >>> for label in (2, 0):
+        ...     feature = elwc.examples.add().features.feature
+        ...     feature["float_features"].float_list.value.extend([0.5, label])
+        ...     feature["label"].float_list.value.append(label)
+        >>> path = os.path.join(tempfile.mkdtemp(), "train.tfrecord")
+        >>> with tf.io.TFRecordWriter(path) as writer:
+        ...     writer.write(elwc.SerializeToString())
+        >>> lists = StreamedLists([path])
+        >>> lists.num_lists, lists.num_items, lists.label_counts
+        (1, 2, {0.0: 1, 2.0: 1})
+        >>> from tfr_ext.data import StreamedBatches
+        >>> for features, labels in StreamedBatches(lists, 8, seed=1).dataset():
+        ...     print(labels.numpy())
+        [[2. 0.]]
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        num_features: int | None = None,
+        schema: ElwcSchema = ElwcSchema(),  # noqa: B008 (frozen)
+        transform: PieceTransform | None = None,
+        check: Callable[[str, RankingLists], None] | None = None,
+    ):
+        """Reads all files once.
+
+        Args:
+            files: the files.
+            num_features: width that the features must have; None if any will do.
+            schema: names of the features in the files.
+            transform: changes lists as they are read, in each pass alike.
+            check: called with each file and its lists, as they are read at first.
+
+        Raises:
+            DataFormatError: if a file does not have the format.
+        """
+        self._files = list(files)
+        self._schema = schema
+        self._transform = transform
+        self._pieces: list[list[np.ndarray]] = []  # Lengths by file and piece.
+        self.num_features = 0
+        self.num_grades: int | None = None
+        self.num_empty = 0
+        counts: collections.Counter[float] = collections.Counter()
+        lowest, highest = float("inf"), 0.0
+        self._fractions: list[float] = []  # One label that is not an integer, if any.
+        reader = ElwcReader(self._files, num_features, schema)
+        for number, path in enumerate(self._files):
+            self._pieces.append([])
+            for k, piece in enumerate(reader.pieces(path, _LISTS_PER_PIECE)):
+                if check is not None:
+                    check(path, piece)
+                kept = self._transformed(piece, number, k)
+                self._pieces[-1].append(kept.lengths.astype(np.int32))
+                self.num_empty += kept.num_empty
+                self.num_features, self.num_grades = kept.num_features, kept.num_grades
+                found = kept.label_counts
+                lowest, highest = min(lowest, *found), max(highest, *found)
+                if not self._fractions:
+                    self._fractions = [x for x in found if x != int(x)][:1]
+                for label, count in found.items():
+                    if label in counts or len(counts) < _MAX_LABELS:
+                        counts[label] += count
+        reader.finish()
+        self.label_counts = {lowest: 1, highest: 1, **counts}
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of items of each list, shape `[num_lists]`."""
+        return np.concatenate([length for file in self._pieces for length in file])
+
+    @property
+    def num_lists(self) -> int:
+        """Number of lists."""
+        return sum(len(lengths) for file in self._pieces for lengths in file)
+
+    @property
+    def num_items(self) -> int:
+        """Number of items."""
+        return sum(int(lengths.sum()) for file in self._pieces for lengths in file)
+
+    @property
+    def max_label(self) -> float:
+        """The highest label."""
+        return max(self.label_counts)
+
+    def pieces(
+        self, file: int, label_transform: LabelTransform | None = None, epoch: int = 0
+    ) -> Iterator[RankingLists]:
+        """Reads a file, some lists at a time.
+
+        Args:
+            file: its number.
+            label_transform: gives the labels of a pass. `BinomialLabels` draw other
+                ones for each piece; others get the labels of a piece at a time.
+            epoch: number of the pass.
+
+        Raises:
+            DataFormatError: if the file is another than it was at first.
+        """
+        path, expected = self._files[file], self._pieces[file]
+        reader = ElwcReader(self._files, self.num_features, self._schema)
+        count = 0
+        for piece in reader.pieces(path, _LISTS_PER_PIECE, check=False):
+            piece = self._transformed(piece, file, count)
+            if count == len(expected) or (
+                piece.lengths.tolist() != expected[count].tolist()
+            ):
+                raise DataFormatError(_CHANGED, path)
+            if label_transform is not None:
+                of_piece = getattr(label_transform, "of_piece", None)
+                transform = (
+                    of_piece(number_of(file, count)) if of_piece else label_transform
+                )
+                labels = transform(piece.labels, epoch)
+                piece = dataclasses.replace(piece, labels=labels)
+            count += 1
+            yield piece
+        if count < len(expected):
+            raise DataFormatError(_CHANGED, path)
+
+    def __iter__(self) -> Iterator[RankingLists]:
+        """Reads all lists once, some at a time."""
+        for file in range(self.num_files):
+            yield from self.pieces(file)
+
+    def outlines(self, file: int) -> Iterator[RankingLists]:
+        """Gives the lists of a file without reading it: only their lengths are real."""
+        for lengths in self._pieces[file]:
+            yield RankingLists(
+                np.zeros([int(lengths.sum()), 0], np.float32),
+                np.zeros(int(lengths.sum()), np.float32),
+                np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
+                [""] * len(lengths),
+            )
+
+    @property
+    def num_files(self) -> int:
+        """Number of files."""
+        return len(self._files)
+
+    def check_labels(
+        self, label_transform: LabelTransform | None, num_grades: int | None
+    ) -> None:
+        """Checks that the labels are what training is to make of them.
+
+        Raises:
+            ValueError: if they are not.
+        """
+        labels = np.array([*self._fractions, *sorted(self.label_counts)], np.float32)
+        if label_transform is not None:
+            label_transform(labels, 0)
+        if num_grades is not None:
+            if self.num_grades is not None:
+                grades = np.eye(self.num_grades, dtype=np.float32)[[0] * len(labels)]
+            example = RankingLists(
+                np.zeros([len(labels), 0], np.float32),
+                labels,
+                np.array([0, len(labels)]),
+                [""],
+                label_distributions=None if self.num_grades is None else grades,
+            )
+            with_label_distributions(example, num_grades)
+
+    def _transformed(self, piece: RankingLists, file: int, k: int) -> RankingLists:
+        if self._transform is None:
+            return piece
+        return self._transform(piece, number_of(file, k))
+
+
+def number_of(high: int, low: int) -> int:
+    """Returns a number that no other two give."""
+    return (high << 32) + low

@@ -1,0 +1,1 @@
+"""ELWC: TFRecords of `ExampleListWithContext`, TensorFlow Ranking's own format."""

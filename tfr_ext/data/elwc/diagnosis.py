@@ -1,0 +1,345 @@
+"""The slow, simple reading of ELWC records: it decides what is accepted and why not.
+
+`tfr_ext.data.elwc` reads records that look like those before with array operations.
+All others come here, and are explained or read with protobuf's own classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow_serving.apis import input_pb2
+
+from tfr_ext.data import text_files
+from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.lists import are_distributions
+
+
+@dataclasses.dataclass(frozen=True)
+class ElwcSchema:
+    """The names of the features in `ExampleListWithContext` protos.
+
+    Attributes:
+        features: features of the examples, each one number or several: together, in
+            this order, they are the features of an item.
+        context_features: features of the context that follow them, the same for all
+            items of a list.
+        label: the label of an example, one number.
+        query_id: the name of the query in the context; empty if there is none.
+        doc_id: the name of an example; empty if there is none.
+        label_distribution: the probability of each grade, an array; empty if there is
+            none.
+
+    Examples:
+        >>> schema = ElwcSchema(["bm25", "pagerank"], label="relevance")
+        >>> schema.query_id
+        'query_id'
+    """
+
+    features: Sequence[str] = ("float_features",)
+    context_features: Sequence[str] = ()
+    label: str = "label"
+    query_id: str = "query_id"
+    doc_id: str = "doc_id"
+    label_distribution: str = "label_distribution"
+
+    def __post_init__(self) -> None:
+        """Checks the names."""
+        for kind in ("features", "context_features"):
+            if not isinstance(getattr(self, kind), str):
+                object.__setattr__(self, kind, tuple(getattr(self, kind)))
+        if not self.label:
+            raise ValueError("`label` must name a feature. Received: ''.")
+        names = [*self.features, self.label, self.doc_id, self.label_distribution]
+        for kind, used in (
+            ("features", [name for name in names if name]),
+            ("context_features", [*self.context_features, self.query_id]),
+        ):
+            given = getattr(self, kind)
+            if isinstance(given, str) or not all(given):
+                raise ValueError(
+                    f"`{kind}` must be a list of names. Received: {given!r}."
+                )
+            for name in used:
+                if used.count(name) > 1:
+                    raise ValueError(f"{name!r} has two uses: {self}.")
+        if not self.features and not self.context_features:
+            raise ValueError("`features` must name at least one feature.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Widths:
+    """How many numbers there are, which is the same in all of the data.
+
+    Attributes:
+        features: width of each of `ElwcSchema.features`.
+        context: width of each of `ElwcSchema.context_features`.
+        grades: width of the label distributions; None if there are none.
+        integers: names of those of `features` and of `context` that hold integers.
+    """
+
+    features: tuple[int, ...]
+    context: tuple[int, ...]
+    grades: int | None
+    integers: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+
+    @property
+    def num_features(self) -> int:
+        """Width of the features of an item."""
+        return sum(self.features) + sum(self.context)
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """What an example says.
+
+    Attributes:
+        features: float32 features, without those of the context.
+        label: the label; negative if nobody judged the item.
+        doc_id: its name, if it has one.
+        distribution: its label distribution, if it has one.
+    """
+
+    features: np.ndarray
+    label: np.float32
+    doc_id: str | None
+    distribution: np.ndarray | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """What some records of a file say.
+
+    Attributes:
+        features: float32 array `[num_items, num_features]`.
+        labels: float32 array `[num_items]`; negative where nobody judged the item.
+        lengths: number of items of each list.
+        query_ids: name of each query, None where it has none.
+        doc_ids: name of each item, or None if one has none.
+        distributions: float32 array `[num_items, num_grades]`, or None.
+    """
+
+    features: np.ndarray
+    labels: np.ndarray
+    lengths: np.ndarray
+    query_ids: list[str | None]
+    doc_ids: list[str] | None
+    distributions: np.ndarray | None
+
+
+def measure(record: bytes, path: str, schema: ElwcSchema) -> Widths:
+    """Returns the widths in the first record of the data, which the others must have.
+
+    Raises:
+        DataFormatError: if the record is wrong.
+    """
+    where = "record 1"
+    try:
+        elwc = _parse(record)
+        context = [
+            _numbers(elwc.context, name, None) for name in schema.context_features
+        ]
+        where = "record 1, example 1"
+        first = elwc.examples[0]
+        features = [_numbers(first, name, None) for name in schema.features]
+        grades = None
+        if _has(first, schema.label_distribution):
+            grades = len(_numbers(first, schema.label_distribution, None))
+    except ValueError as error:
+        raise DataFormatError(f"{where}: {error}", path) from None
+    return Widths(
+        tuple(map(len, features)),
+        tuple(map(len, context)),
+        grades,
+        (
+            _integers(first, schema.features),
+            _integers(elwc.context, schema.context_features),
+        ),
+    )
+
+
+def parse_slowly(
+    records: Sequence[bytes],
+    path: str,
+    first_record: int,
+    schema: ElwcSchema,
+    widths: Widths,
+) -> Chunk:
+    """Reads records one by one and explains the first one that is wrong.
+
+    Args:
+        records: serialised `ExampleListWithContext` protos.
+        path: the file, for messages.
+        first_record: number in the file of the first of them, from 1.
+        schema: names of the features.
+        widths: what `measure` found.
+
+    Raises:
+        DataFormatError: if a record is wrong.
+    """
+    items: list[Item] = []
+    lengths: list[int] = []
+    query_ids: list[str | None] = []
+    contexts: list[np.ndarray] = []
+    for number, record in enumerate(records, first_record):
+        where = f"record {number}"
+        try:
+            elwc = _parse(record)
+            query_id, context = parse_context(elwc.context, schema, widths)
+            for i, example in enumerate(elwc.examples, 1):
+                where = f"record {number}, example {i}"
+                items.append(parse_example(example, schema, widths))
+        except ValueError as error:
+            raise DataFormatError(f"{where}: {error}", path) from None
+        lengths.append(len(elwc.examples))
+        query_ids.append(query_id)
+        contexts.append(context)
+    features = np.stack([item.features for item in items])
+    doc_ids = [item.doc_id for item in items if item.doc_id is not None]
+    distributions = [x.distribution for x in items if x.distribution is not None]
+    return Chunk(
+        np.concatenate([features, np.repeat(contexts, lengths, axis=0)], axis=1),
+        np.array([item.label for item in items], np.float32),
+        np.array(lengths),
+        query_ids,
+        doc_ids if len(doc_ids) == len(items) else None,
+        np.stack(distributions) if distributions else None,
+    )
+
+
+def parse_context(
+    context: tf.train.Example, schema: ElwcSchema, widths: Widths
+) -> tuple[str | None, np.ndarray]:
+    """Reads the context of a list.
+
+    Returns:
+        The name of the query, if it has one, and the features of the context.
+
+    Raises:
+        ValueError: if something is wrong; the message says what was expected.
+    """
+    parts = [
+        _numbers(context, name, width)
+        for name, width in zip(schema.context_features, widths.context)
+    ]
+    features = np.concatenate([np.zeros(0, np.float32), *parts])
+    return _name(context, schema.query_id), features
+
+
+def parse_example(
+    example: tf.train.Example, schema: ElwcSchema, widths: Widths
+) -> Item:
+    """Reads an example.
+
+    Raises:
+        ValueError: if something is wrong; the message says what was expected.
+    """
+    parts = [
+        _numbers(example, name, width)
+        for name, width in zip(schema.features, widths.features)
+    ]
+    label = _numbers(example, schema.label, 1)[0] + np.float32(0)  # -0.0 becomes 0.0.
+    distribution = None
+    name = schema.label_distribution
+    if widths.grades is not None:
+        distribution = _numbers(example, name, widths.grades)
+        if label >= 0 and not are_distributions(distribution[np.newaxis]).all():
+            raise ValueError(
+                f"{name!r} has {distribution.tolist()}, expected at least 2 "
+                "probabilities that sum to 1"
+            )
+    elif _has(example, name):
+        raise ValueError(
+            f"there is a {name!r}, expected none as in the first example of the data"
+        )
+    doc_id = _name(example, schema.doc_id)
+    features = np.concatenate([np.zeros(0, np.float32), *parts])
+    return Item(features, label, doc_id, distribution)
+
+
+def _parse(record: bytes) -> Any:
+    try:
+        elwc = input_pb2.ExampleListWithContext.FromString(record)
+    except DecodeError:
+        raise ValueError("expected a serialised ExampleListWithContext") from None
+    if not elwc.examples:
+        raise ValueError(
+            "the list is empty, expected an ExampleListWithContext with examples"
+        )
+    return elwc
+
+
+def _has(example: tf.train.Example, name: str) -> bool:
+    return bool(name) and bool(_values(example.features.feature.get(name))[1])
+
+
+def _values(feature: Any) -> tuple[str, Sequence[Any]]:
+    """Returns the kind of a feature and its values; it may be None."""
+    kind = feature.WhichOneof("kind") if feature is not None else None
+    return (kind, getattr(feature, kind).value) if kind else ("", [])
+
+
+def _integers(example: tf.train.Example, names: Sequence[str]) -> frozenset[str]:
+    """Returns the names of those features that hold integers."""
+    kinds = {name: _values(example.features.feature.get(name))[0] for name in names}
+    return frozenset(name for name in names if kinds[name] == "int64_list")
+
+
+def _numbers(example: tf.train.Example, name: str, width: int | None) -> np.ndarray:
+    """Returns the numbers of a feature, which must be there and finite."""
+    kind, values = _values(example.features.feature.get(name))
+    if not len(values):
+        present = sorted(example.features.feature)
+        if name in present:
+            raise ValueError(f"{name!r} has no value")
+        shown = ", ".join(map(repr, present[:8])) + (", ..." if present[8:] else "")
+        raise ValueError(f"there is no {name!r}. Found: {shown or 'nothing'}")
+    if kind == "bytes_list":
+        raise ValueError(f"{name!r} is a bytes_list, expected a float_list")
+    if width not in (None, len(values)):
+        number = "1 value" if width == 1 else f"{width} values"
+        raise ValueError(f"{name!r} has {len(values)} values, expected {number}")
+    numbers = np.array(values).astype(np.float32)
+    if not np.isfinite(numbers).all():
+        wrong = int(np.flatnonzero(~np.isfinite(numbers))[0])
+        raise ValueError(
+            f"value {wrong + 1} of {name!r} is {numbers[wrong]}, expected a finite "
+            "number"
+        )
+    return numbers
+
+
+def _name(example: tf.train.Example, name: str) -> str | None:
+    """Returns the text of a feature; None if it is not there."""
+    kind, values = _values(example.features.feature.get(name)) if name else ("", [])
+    if not len(values):
+        return None
+    if kind == "float_list" or len(values) > 1:
+        raise ValueError(
+            f"{name!r} is a {kind} of {len(values)}, expected a bytes_list of 1"
+        )
+    if kind == "int64_list":
+        return str(values[0])
+    return parse_name(values[0], name)
+
+
+def parse_name(value: bytes, name: str) -> str:
+    """Reads the name of a query or document.
+
+    Args:
+        value: the bytes.
+        name: the name of the feature, for messages.
+
+    Raises:
+        ValueError: if it is not UTF-8, empty, or has blanks.
+    """
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{name!r} is not text, expected UTF-8") from None
+    return text_files.check_name(text, repr(name))

@@ -1,0 +1,147 @@
+"""The features of ELWC protos that a ranker takes, read inside a TensorFlow graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import tensorflow as tf
+from google.protobuf import descriptor_pb2
+
+from tfr_ext.data.elwc import diagnosis
+from tfr_ext.data.elwc.diagnosis import ElwcSchema
+from tfr_ext.data.elwc.tfrecords import read_records
+
+_PACKAGE, _MESSAGE = "tfr_ext", "ExampleListWithContext"
+_FIELDS = {"examples": 1, "context": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericFeature:
+    """A feature of numbers.
+
+    Attributes:
+        name: its name in the protos.
+        width: how many numbers it has.
+        is_integer: whether they are integers.
+    """
+
+    name: str
+    width: int
+    is_integer: bool = False
+
+    @property
+    def spec(self) -> tf.io.FixedLenFeature:
+        """How it is parsed: it must be there."""
+        dtype = tf.int64 if self.is_integer else tf.float32
+        return tf.io.FixedLenFeature([self.width], dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class ElwcFeatures:
+    """The features that, in this order, are the features of an item.
+
+    Attributes:
+        examples: those of the examples.
+        context: those of the context, which follow them.
+
+    Examples:
+        >>> from tensorflow_serving.apis import input_pb2
+        >>> features = ElwcFeatures((NumericFeature("bm25", 1),))
+        >>> elwc = input_pb2.ExampleListWithContext()
+        >>> feature = elwc.examples.add().features.feature["bm25"]
+        >>> feature.float_list.value.append(0.5)
+        >>> values, mask = features.parse(tf.constant([elwc.SerializeToString()]))
+        >>> values.numpy().tolist(), mask.numpy().tolist()
+        ([[[0.5]]], [[True]])
+    """
+
+    examples: tuple[NumericFeature, ...]
+    context: tuple[NumericFeature, ...] = ()
+
+    @property
+    def num_features(self) -> int:
+        """Width of the features of an item."""
+        return sum(feature.width for feature in (*self.examples, *self.context))
+
+    def parse(self, protos: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Reads the features of lists.
+
+        A feature that is missing, or has another width or type, is an error
+        (`tf.errors.InvalidArgumentError`) and never a default.
+
+        Args:
+            protos: serialised `ExampleListWithContext` protos `[batch]`.
+
+        Returns:
+            float32 features `[batch, list, num_features]`, 0 at padding, and the mask
+            of real items `[batch, list]`.
+        """
+        sizes, (examples, contexts) = tf.io.decode_proto(
+            protos,
+            message_type=f"{_PACKAGE}.{_MESSAGE}",
+            field_names=list(_FIELDS),
+            output_types=[tf.string] * len(_FIELDS),
+            descriptor_source=_descriptors(),
+        )
+        mask = tf.sequence_mask(sizes[:, 0], tf.shape(examples)[1])
+        positions = tf.where(mask)
+        parts = _parse(tf.boolean_mask(examples, mask), self.examples)
+        # Joined they are one message, as protobuf has it; most have just one part.
+        context = tf.strings.reduce_join(contexts, axis=1)
+        of_lists = _parse(context, self.context)
+        parts += [tf.gather(part, positions[:, 0]) for part in of_lists]
+        shape = tf.concat([tf.shape(mask), [self.num_features]], axis=0)
+        features = tf.scatter_nd(
+            positions, tf.concat(parts, axis=1), tf.cast(shape, tf.int64)
+        )
+        return tf.ensure_shape(features, [None, None, self.num_features]), mask
+
+
+def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
+    """Returns the features that a file has, which is one of those trained on.
+
+    Args:
+        path: the file, which was read before.
+        schema: their names.
+    """
+    record = next(read_records(path, 1, check=False))[0]
+    widths = diagnosis.measure(record, path, schema)
+    return ElwcFeatures(
+        *(
+            tuple(
+                NumericFeature(name, width, name in integers)
+                for name, width in zip(names, found)
+            )
+            for names, found, integers in (
+                (schema.features, widths.features, widths.integers[0]),
+                (schema.context_features, widths.context, widths.integers[1]),
+            )
+        )
+    )
+
+
+def _parse(
+    examples: tf.Tensor, features: tuple[NumericFeature, ...]
+) -> list[tf.Tensor]:
+    if not features:
+        return []
+    found = tf.io.parse_example(examples, {f.name: f.spec for f in features})
+    return [tf.cast(found[feature.name], tf.float32) for feature in features]
+
+
+@functools.cache
+def _descriptors() -> bytes:
+    """Returns the description of the message that TensorFlow's op wants."""
+    files = descriptor_pb2.FileDescriptorSet()
+    file = files.file.add(name="elwc.proto", package=_PACKAGE, syntax="proto3")
+    message = file.message_type.add(name=_MESSAGE)
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for name, number in _FIELDS.items():
+        message.field.add(
+            name=name,
+            number=number,
+            type=kinds.TYPE_BYTES,
+            label=kinds.LABEL_REPEATED,
+        )
+    return b"bytes://" + files.SerializeToString()

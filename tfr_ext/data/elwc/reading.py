@@ -1,0 +1,285 @@
+"""Reads ELWC: TFRecords of `ExampleListWithContext`, TensorFlow Ranking's own format.
+
+Each record is a query: its examples are the items, and its context holds what they have
+in common. Records are read some at a time with array operations (`elwc_arrays`). They
+only ever accept: records with anything they do not understand are read again, one by
+one, by `elwc_diagnosis`, which raises the error that names the record or returns what
+they say.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from absl import logging
+
+from tfr_ext.data.collecting import concatenate
+from tfr_ext.data.elwc import diagnosis
+from tfr_ext.data.elwc.arrays import FastParser
+from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema
+from tfr_ext.data.elwc.tfrecords import read_records
+from tfr_ext.data.file_names import Paths, find_files
+from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.lists import RankingLists
+
+__all__ = ["ElwcReader", "ElwcSchema", "iter_elwc", "read_elwc"]
+
+
+def read_elwc(
+    paths: Paths,
+    num_features: int | None = None,
+    schema: ElwcSchema = ElwcSchema(),  # noqa: B008 (frozen)
+) -> RankingLists:
+    """Reads ELWC files into memory.
+
+    Args:
+        paths: as for `iter_elwc`.
+        num_features: width that the features must have.
+        schema: names of the features in the files.
+
+    Returns:
+        The lists, in the order of the files.
+
+    Raises:
+        DataFormatError: as `iter_elwc`.
+        FileNotFoundError: if a path or pattern matches no file.
+        ValueError: if `num_features` is less than 1.
+    """
+    return concatenate(iter_elwc(paths, num_features, schema))
+
+
+def iter_elwc(
+    paths: Paths,
+    num_features: int | None = None,
+    schema: ElwcSchema = ElwcSchema(),  # noqa: B008 (frozen)
+    lists_per_piece: int = 16,
+) -> Iterator[RankingLists]:
+    """Reads ELWC files piece by piece, so that memory in use is that of a piece.
+
+    Files may be compressed with gzip, whatever their name. An item with a negative
+    label is one that nobody judged, as in TensorFlow Ranking: it is left out, as is a
+    list of nothing else, and a warning tells how many.
+
+    Args:
+        paths: a path, a pattern such as `data/train-*.tfrecord`, several of them
+            separated by commas, or an iterable of those, on any file system that
+            `tf.io.gfile` knows. The files that a pattern matches are read in sorted
+            order.
+        num_features: width that the features must have; None for that of the first
+            example.
+        schema: names of the features in the files.
+        lists_per_piece: most lists of a piece.
+
+    Yields:
+        Lists, in the order of the files. A query without a name is named after its
+        file and record. `doc_ids` is None unless every item of the piece has one.
+
+    Raises:
+        DataFormatError: if a file does not have this format; the message names the
+            file, the record, the example and what was expected.
+        FileNotFoundError: if a path or pattern matches no file.
+        ValueError: if `num_features` or `lists_per_piece` is less than 1.
+
+    Examples:
+        >>> import os, tempfile
+        >>> from tensorflow_serving.apis import input_pb2
+        >>> elwc = input_pb2.ExampleListWithContext()
+        >>> elwc.context.features.feature["query_id"].bytes_list.value.append(b"q7")
+        >>> for label in (2, 0):
+        ...     feature = elwc.examples.add().features.feature
+        ...     feature["float_features"].float_list.value.extend([0.5, label])
+        ...     feature["label"].float_list.value.append(label)
+        >>> path = os.path.join(tempfile.mkdtemp(), "train.tfrecord")
+        >>> with tf.io.TFRecordWriter(path) as writer:
+        ...     writer.write(elwc.SerializeToString())
+        >>> for lists in iter_elwc(path):
+        ...     print(lists.query_ids, lists.labels.tolist(), lists.features.tolist())
+        ['q7'] [2.0, 0.0] [[0.5, 2.0], [0.5, 0.0]]
+    """
+    files = find_files(paths)
+    reader = ElwcReader(files, num_features, schema)
+    for path in files:
+        yield from reader.pieces(path, lists_per_piece)
+    reader.finish()
+
+
+class ElwcReader:
+    """Reads some files, one after the other, as one collection.
+
+    Its widths are those of the first example of the first file, and no query may be in
+    it twice.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        num_features: int | None = None,
+        schema: ElwcSchema = ElwcSchema(),  # noqa: B008 (frozen)
+    ):
+        """Initialises the reader.
+
+        Args:
+            files: the files.
+            num_features: width that the features must have; None if any will do.
+            schema: names of the features in the files.
+
+        Raises:
+            ValueError: if `num_features` is less than 1.
+        """
+        if num_features is not None and num_features < 1:
+            raise ValueError(
+                f"`num_features` must be at least 1. Received: {num_features}."
+            )
+        self._files = list(files)
+        self._num_features = num_features
+        self._schema = schema
+        self._widths: diagnosis.Widths | None = None
+        self._fast: FastParser | None = None
+        self._seen: dict[str, int] = {}  # From a query to its number in the reading.
+        self._begun: list[tuple[int, str]] = []  # Where in it each file begins.
+        self._num_queries = 0
+        self._num_nameless = 0
+        self._num_unjudged = 0
+        self._num_dropped = 0
+
+    def pieces(
+        self, path: str, lists_per_piece: int = 16, check: bool = True
+    ) -> Iterator[RankingLists]:
+        """Reads a file piece by piece.
+
+        Args:
+            path: one of the files.
+            lists_per_piece: most lists of a piece.
+            check: see `read_records`.
+
+        Raises:
+            DataFormatError: if something is wrong.
+        """
+        if lists_per_piece < 1:
+            raise ValueError(
+                f"`lists_per_piece` must be at least 1. Received: {lists_per_piece}."
+            )
+        self._begun.append((self._num_queries, path))
+        record = 1
+        for records in read_records(path, lists_per_piece, check):
+            lists = self._lists(self._parse(records, path, record), path, record)
+            record += len(records)
+            if lists.num_lists:
+                yield lists
+        if record == 1:
+            raise DataFormatError("the file has no records, expected at least 1", path)
+
+    def finish(self, may_be_empty: bool = False) -> None:
+        """Tells what was left out or named, and checks that something is left.
+
+        Args:
+            may_be_empty: whether nothing may be left: of a part of the files.
+
+        Raises:
+            DataFormatError: if there is not a single judged item.
+        """
+        first = self._files[0] + (", ..." if len(self._files) > 1 else "")
+        if self._num_nameless:
+            logging.warning(
+                "%d of %d queries have no %r and are named after file and record: %s.",
+                self._num_nameless,
+                self._num_queries,
+                self._schema.query_id,
+                first,
+            )
+        if self._num_unjudged:
+            logging.warning(
+                "Left out %d items with a negative label, and %d of %d queries that "
+                "have no other: %s.",
+                self._num_unjudged,
+                self._num_dropped,
+                self._num_queries,
+                first,
+            )
+        if self._num_dropped == self._num_queries and not may_be_empty:
+            raise DataFormatError(
+                "all labels are negative, expected judged items", self._begun[0][1]
+            )
+
+    def _parse(self, records: list[bytes], path: str, first_record: int) -> Chunk:
+        if self._widths is None or self._fast is None:
+            first, record = self._files[0], records[0]
+            if path != first:
+                record = next(read_records(first, 1, check=False))[0]
+            self._widths = diagnosis.measure(record, first, self._schema)
+            found = self._widths.num_features
+            if self._num_features not in (None, found):
+                raise DataFormatError(
+                    f"record 1, example 1: there are {found} features, expected "
+                    f"{self._num_features}",
+                    first,
+                )
+            self._fast = FastParser(self._schema, self._widths)
+        chunk = self._fast.parse(records)
+        if chunk is None:
+            chunk = diagnosis.parse_slowly(
+                records, path, first_record, self._schema, self._widths
+            )
+        return chunk
+
+    def _lists(self, chunk: Chunk, path: str, first_record: int) -> RankingLists:
+        """Names the queries and leaves out what nobody judged."""
+        query_ids = []
+        for record, name in enumerate(chunk.query_ids, first_record):
+            if name is None:
+                name = f"{self._name(path)}:{record}"
+                self._num_nameless += 1
+            if name in self._seen:
+                raise DataFormatError(
+                    f"record {record}: query {name!r} was there before, at "
+                    f"{self._place(self._seen[name])}; expected each query once",
+                    path,
+                )
+            self._seen[name] = self._num_queries
+            self._num_queries += 1
+            query_ids.append(name)
+        lists = RankingLists(
+            chunk.features,
+            chunk.labels,
+            np.concatenate([[0], np.cumsum(chunk.lengths)]),
+            query_ids,
+            chunk.doc_ids,
+        )
+        judged = chunk.labels >= 0
+        kept = np.add.reduceat(judged, lists.row_splits[:-1], dtype=np.int64)
+        distributions = chunk.distributions
+        if not judged.all():
+            self._num_unjudged += int((~judged).sum())
+            self._num_dropped += int((kept == 0).sum())
+            lists = lists.with_items(
+                np.flatnonzero(judged),
+                kept[kept > 0],
+                [name for name, count in zip(query_ids, kept) if count],
+            )
+            if distributions is not None:
+                distributions = distributions[judged]
+        if distributions is None:
+            return lists
+        # Only now: those of items that nobody judged may be anything.
+        return RankingLists(
+            lists.features,
+            lists.labels,
+            lists.row_splits,
+            lists.query_ids,
+            lists.doc_ids,
+            distributions,
+        )
+
+    def _name(self, path: str) -> str:
+        """Returns the name of a file, which no other file may share."""
+        name = os.path.basename(path)
+        others = sum(os.path.basename(file) == name for file in self._files)
+        return name if others < 2 else path
+
+    def _place(self, query: int) -> str:
+        at = bisect.bisect([number for number, _ in self._begun], query) - 1
+        number, path = self._begun[at]
+        return f"{path}, record {query - number + 1}"

@@ -1,0 +1,288 @@
+"""Checks prepared shards against the manifest beside them."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import fnmatch
+import hashlib
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.data.elwc import manifest
+from tfr_ext.data.elwc.diagnosis import ElwcSchema
+from tfr_ext.data.elwc.manifest import Manifest, Shard, Split
+from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.lists import RankingLists
+
+PREPARED = ElwcSchema()
+"""The names in prepared shards, which a manifest tells of."""
+
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What a manifest says of a file.
+
+    Attributes:
+        path: the manifest.
+        shard: its entry of the file.
+        num_features: width of `float_features`.
+        num_grades: width of `label_distribution`; None if there is none.
+        schema: names of the features that are read: where they are others than those
+            of prepared shards, the manifest does not tell of them.
+    """
+
+    path: str
+    shard: Shard
+    num_features: int
+    num_grades: int | None
+    schema: ElwcSchema
+
+    def check(self, lists: RankingLists) -> None:
+        """Checks the widths of some lists of the file.
+
+        Raises:
+            DataFormatError: if the manifest says otherwise.
+        """
+        if tells_of_features(self.schema):
+            self._compare("num_features", self.num_features, lists.num_features)
+        if self.schema.label_distribution == PREPARED.label_distribution:
+            self._compare("num_grades", self.num_grades, lists.num_grades)
+
+    def check_counts(self, queries: int, items: int) -> None:
+        """Checks how many lists and items the file has.
+
+        Raises:
+            DataFormatError: if the manifest says otherwise.
+        """
+        self._compare("queries", self.shard.queries, queries)
+        self._compare("items", self.shard.items, items)
+
+    def _compare(self, field: str, expected: int | None, found: int | None) -> None:
+        if expected != found:
+            raise DataFormatError(
+                f"shard {self.shard.name}: expected {field} {expected}. Found: {found}",
+                self.path,
+            )
+
+
+class CheckedShards:
+    """Files of which manifests may say what they hold.
+
+    Making it checks what can be checked without understanding the files: that the
+    shards of each split are complete, and the size and SHA-256 digest of each. Whoever
+    reads them checks the rest, by `add` and `finish`.
+
+    Attributes:
+        files: the files.
+        manifests: the manifests found, by their path.
+        expected: what they say of the files, by file.
+    """
+
+    def __init__(self, files: Sequence[str], schema: ElwcSchema = PREPARED):
+        """Finds the manifests and checks the files.
+
+        Args:
+            files: the files; those without a manifest in their directory are not
+                checked.
+            schema: names of the features that will be read.
+
+        Raises:
+            DataFormatError: if a file is not what a manifest says; the message names
+                the manifest, the shard, what was expected and what was found.
+        """
+        self.files = list(files)
+        self.manifests: dict[str, Manifest] = {}
+        self.expected: dict[str, Expected] = {}
+        self._schema = schema
+        self._counts = {file: (0, 0) for file in files}
+        self._splits: dict[tuple[str, str], _SplitCounts] = {}
+        self._split_of: dict[str, _SplitCounts] = {}
+        by_directory: dict[str, list[str]] = {}
+        for file in files:
+            by_directory.setdefault(os.path.dirname(file), []).append(file)
+        for directory, present in by_directory.items():
+            found = manifest.load(directory)
+            if found is not None:
+                path = os.path.join(directory, manifest.FILE_NAME)
+                self.manifests[path] = found
+                self._match(path, found, directory, present)
+        for file, expected in self.expected.items():
+            _check_bytes(file, expected.path, expected.shard)
+
+    def add(self, file: str, lists: RankingLists) -> None:
+        """Checks the widths of some lists of a file, and counts them for `finish`.
+
+        Args:
+            file: one of the files.
+            lists: the next lists of it, as they were read.
+
+        Raises:
+            DataFormatError: if a manifest says otherwise.
+        """
+        queries, items = self._counts[file]
+        self._counts[file] = queries + lists.num_lists, items + lists.num_items
+        if file in self.expected:
+            self.expected[file].check(lists)
+            self._split_of[file].add(lists)
+
+    def finish(self) -> None:
+        """Checks what all files together held, once all lists were added.
+
+        Raises:
+            DataFormatError: if a manifest says otherwise.
+        """
+        for file, expected in self.expected.items():
+            expected.check_counts(*self._counts[file])
+        if self._schema.label == PREPARED.label:
+            for (path, split), counts in self._splits.items():
+                counts.check(path, split)
+
+    def check_width(self, num_features: int | None) -> None:
+        """Checks that the features that the manifests tell of are so many.
+
+        Args:
+            num_features: how many the caller wants; None if any will do.
+
+        Raises:
+            DataFormatError: if they are not, or differ.
+        """
+        if not tells_of_features(self._schema):
+            return
+        for path, found in self.manifests.items():
+            if num_features not in (None, found.num_features):
+                raise DataFormatError(
+                    f"expected {num_features} features. Found: num_features "
+                    f"{found.num_features}",
+                    path,
+                )
+            num_features = found.num_features
+
+    def _match(
+        self, path: str, found: Manifest, directory: str, present: list[str]
+    ) -> None:
+        """Finds the shard of each file, and checks that their splits are complete."""
+        known = {
+            shard.name: (split, shard)
+            for split, content in found.splits.items()
+            for shard in content.shards
+        }
+        given = set()
+        for file in present:
+            name = os.path.basename(file)
+            if name not in known:
+                raise DataFormatError(
+                    f"expected one of its {len(known)} shards. Found: {name}", path
+                )
+            given.add(name)
+            split, shard = known[name]
+            self.expected[file] = Expected(
+                path, shard, found.num_features, found.num_grades, self._schema
+            )
+            self._split_of[file] = self._splits.setdefault(
+                (path, split), _SplitCounts(found.splits[split])
+            )
+        for split in {known[name][0] for name in given}:
+            for shard in found.splits[split].shards:
+                if shard.name not in given:
+                    exists = tf.io.gfile.exists(os.path.join(directory, shard.name))
+                    raise DataFormatError(
+                        f"shard {shard.name}: expected all "
+                        f"{len(found.splits[split].shards)} shards of {split!r}. "
+                        + ("This one is not named" if exists else "It is missing"),
+                        path,
+                    )
+
+
+class _SplitCounts:
+    """What the shards of a split hold together, beside what a manifest says."""
+
+    def __init__(self, expected: Split):
+        self._expected = expected
+        self._labels: collections.Counter[float] = collections.Counter()
+        self._max_label = 0.0
+        self._max_list_size = 0
+
+    def add(self, lists: RankingLists) -> None:
+        if len(self._labels) <= len(self._expected.labels):  # Else it is wrong anyway.
+            self._labels.update(lists.label_counts)
+        self._max_label = max(self._max_label, lists.max_label)
+        self._max_list_size = max(self._max_list_size, int(lists.lengths.max()))
+
+    def check(self, path: str, split: str) -> None:
+        expected = self._expected
+        labels = {
+            float(np.float32(label)): count for label, count in expected.labels.items()
+        }
+        found_labels = dict(self._labels) if labels else {}
+        for field, told, found in (
+            ("labels", labels, found_labels),
+            ("max_label", float(expected.max_label), self._max_label),
+            ("max_list_size", expected.max_list_size, self._max_list_size),
+        ):
+            if told != found:
+                raise DataFormatError(
+                    f"split {split!r}: expected {field} {told}. Found: {found}", path
+                )
+
+
+def tells_of_features(schema: ElwcSchema) -> bool:
+    """Tells whether the features read are those that a manifest has the number of."""
+    return (schema.features, schema.context_features) == (
+        PREPARED.features,
+        PREPARED.context_features,
+    )
+
+
+def split_files(directory: str, found: Manifest, split: str) -> list[str]:
+    """Returns the files of a split that a manifest names or its directory has.
+
+    Args:
+        directory: the directory.
+        found: its manifest.
+        split: one of its splits.
+
+    Raises:
+        DataFormatError: if a shard is missing.
+    """
+    named = [shard.name for shard in found.splits[split].shards]
+    for name in named:
+        if not tf.io.gfile.exists(os.path.join(directory, name)):
+            path = os.path.join(directory, manifest.FILE_NAME)
+            raise DataFormatError(f"shard {name}: it is missing", path)
+    others = set(shard_names(directory, split)) - set(named)
+    return [os.path.join(directory, name) for name in [*named, *sorted(others)]]
+
+
+def shard_names(directory: str, split: str) -> list[str]:
+    """Returns the names of the files of a directory that look like shards of a split.
+
+    Args:
+        directory: the directory.
+        split: such as 'train'.
+    """
+    pattern = f"{split}-*-of-*.tfrecord*"
+    return fnmatch.filter(tf.io.gfile.listdir(directory), pattern)
+
+
+def _check_bytes(file: str, path: str, shard: Shard) -> None:
+    size = tf.io.gfile.stat(file).length
+    if size != shard.bytes:
+        raise DataFormatError(
+            f"shard {shard.name}: expected {shard.bytes} bytes. Found: {size}", path
+        )
+    digest = hashlib.sha256()
+    with tf.io.gfile.GFile(file, "rb") as content:
+        while block := content.read(_BLOCK_BYTES):
+            digest.update(block)
+    if digest.hexdigest() != shard.sha256:
+        raise DataFormatError(
+            f"shard {shard.name}: expected the SHA-256 digest {shard.sha256}. Found: "
+            f"{digest.hexdigest()}",
+            path,
+        )

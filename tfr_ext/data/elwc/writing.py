@@ -1,0 +1,315 @@
+"""Writes lists as TFRecords of `ExampleListWithContext`, TensorFlow Ranking's format.
+
+The messages are packed here and not by protobuf's classes: all items of a list have the
+same bytes but for their numbers and names, so that one array operation writes them.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import hashlib
+import os
+import types
+import uuid
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.data.elwc import diagnosis, manifest
+from tfr_ext.data.lists import RankingLists
+
+FEATURES = "float_features"
+LABEL = "label"
+LABEL_DISTRIBUTION = "label_distribution"
+QUERY_ID = "query_id"
+DOC_ID = "doc_id"
+
+# Of more different labels no counts are kept: they are numbers and not grades.
+MAX_COUNTED_LABELS = 1000
+_BLOCK_BYTES = 1 << 20
+
+
+def encode(lists: RankingLists) -> Iterator[bytes]:
+    """Yields each list as a serialized `ExampleListWithContext`.
+
+    The context has the bytes feature `query_id`. An example has the float features
+    `float_features`, of `num_features` values, and `label`, and where the lists have
+    them the float feature `label_distribution` and the bytes feature `doc_id`.
+
+    Args:
+        lists: the lists.
+
+    Raises:
+        ValueError: if a list is empty, a feature or label is not finite, or a name is
+            empty or has blanks.
+
+    Examples:
+        >>> from tensorflow_serving.apis import input_pb2
+        >>> lists = RankingLists(np.zeros([2, 3], np.float32), np.float32([1, 0]),
+        ...                      np.int64([0, 2]), ["a"], doc_ids=["x", "y"])
+        >>> (text,) = encode(lists)
+        >>> message = input_pb2.ExampleListWithContext.FromString(text)
+        >>> len(message.examples), message.context.features.feature["query_id"]
+        (2, bytes_list { value: "a" } )
+    """
+    _check(lists)
+    columns = {FEATURES: lists.features, LABEL: lists.labels[:, np.newaxis]}
+    if lists.label_distributions is not None:
+        columns[LABEL_DISTRIBUTION] = lists.label_distributions
+    entries = [_float_entry(name, c.shape[1]) for name, c in columns.items()]
+    template = b"".join(entries)
+    if lists.doc_ids is None:  # Then all examples have the same length.
+        before = len(template)
+        template = _field(1, _field(1, template))
+        before = len(template) - before
+    else:
+        before = 0
+    places = []
+    for entry, column in zip(entries, columns.values()):
+        before += len(entry)
+        places.append(slice(before - 4 * column.shape[1], before))
+    blank = np.frombuffer(template, np.uint8)
+    splits = lists.row_splits.tolist()
+    for query, start, end in zip(lists.query_ids, splits, splits[1:]):
+        rows = np.repeat(blank[np.newaxis], end - start, axis=0)
+        for place, column in zip(places, columns.values()):
+            values = np.ascontiguousarray(column[start:end], "<f4")
+            rows[:, place] = values.view(np.uint8).reshape(end - start, -1)
+        examples = rows.tobytes()
+        if lists.doc_ids is not None:
+            examples = _add_names(examples, len(blank), lists.doc_ids[start:end])
+        context = _field(1, _bytes_entry(QUERY_ID, query.encode()))
+        yield examples + _field(2, context)
+
+
+class ShardWriter:
+    """Writes one shard, aside at first: it is there whole or not at all.
+
+    A context manager: at the end of the block the file is complete and `record` says
+    what it holds. After an error nothing is left.
+
+    Attributes:
+        record: what was written; None before the end.
+
+    Examples:
+        >>> import tempfile
+        >>> lists = RankingLists(np.zeros([2, 3], np.float32), np.float32([1, 0]),
+        ...                      np.int64([0, 2]), ["a"])
+        >>> with ShardWriter(tempfile.mkdtemp(), "train-00000-of-00001.tfrecord") as w:
+        ...     w.write(lists)
+        >>> w.record.shard.queries, w.record.labels
+        (1, {'0': 1, '1': 1})
+    """
+
+    def __init__(self, directory: str, name: str, aside: str | None = None):
+        """Opens the file.
+
+        Args:
+            directory: where the shard goes, on any file system that `tf.io.gfile`
+                knows.
+            name: its file name.
+            aside: a directory, on the same file system, for the unfinished file;
+                `directory` if left out.
+        """
+        self.record: Record | None = None
+        self._name = name
+        self._path = os.path.join(directory, name)
+        # Two workers may write the same shard: runners repeat what seems to be lost.
+        unfinished = f"{name}.{uuid.uuid4().hex}.writing"
+        self._aside = os.path.join(aside or directory, unfinished)
+        self._writer = tf.io.TFRecordWriter(self._aside)
+        self._labels: collections.Counter[float] | None = collections.Counter()
+        self._max_label = 0.0
+        self._lengths: list[np.ndarray] = []
+        self._empty = 0
+        self._width: tuple[int, int | None] | None = None
+
+    def __enter__(self) -> ShardWriter:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: types.TracebackType | None,
+    ) -> None:
+        """Finishes the shard, or removes it after an error."""
+        self._writer.close()
+        if kind is not None:
+            tf.io.gfile.remove(self._aside)
+            return
+        if self._width is None:
+            tf.io.gfile.remove(self._aside)
+            raise ValueError(f"{self._path}: there are no lists to write.")
+        lengths = np.concatenate(self._lengths)
+        size, digest = _digest(self._aside)
+        self.record = Record(
+            shard=manifest.Shard(
+                self._name, len(lengths), int(lengths.sum()), size, digest
+            ),
+            num_features=self._width[0],
+            num_grades=self._width[1],
+            labels={
+                label_text(label): count
+                for label, count in sorted((self._labels or {}).items())
+            },
+            max_label=self._max_label,
+            min_list_size=int(lengths.min()),
+            max_list_size=int(lengths.max()),
+            empty_queries=self._empty,
+        )
+        tf.io.gfile.rename(self._aside, self._path, overwrite=True)
+
+    def write(self, lists: RankingLists) -> None:
+        """Adds lists.
+
+        Args:
+            lists: the lists, of as many features and grades as those before.
+
+        Raises:
+            ValueError: if they have others, a list is empty, or a feature or label is
+                not finite.
+        """
+        if not lists.num_lists:
+            return
+        distributions = lists.label_distributions
+        width = (
+            lists.num_features,
+            None if distributions is None else distributions.shape[1],
+        )
+        if width != (self._width or width):
+            raise ValueError(
+                f"{self._path}: lists of {width[0]} features and {width[1]} grades "
+                f"follow lists of {self._width}."
+            )
+        self._width = width
+        for text in encode(lists):
+            self._writer.write(text)
+        self._lengths.append(lists.lengths)
+        self._max_label = max(self._max_label, float(lists.labels.max()))
+        relevant = np.add.reduceat(lists.labels > 0, lists.row_splits[:-1])
+        self._empty += int((relevant == 0).sum())
+        if self._labels is not None:
+            values, counts = np.unique(lists.labels, return_counts=True)
+            self._labels.update(dict(zip(values.tolist(), counts.tolist())))
+            if len(self._labels) > MAX_COUNTED_LABELS:
+                self._labels = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What a shard holds.
+
+    Attributes:
+        shard: its entry of the manifest.
+        num_features: width of `float_features`.
+        num_grades: width of `label_distribution`; None if there is none.
+        labels: number of items of each label by its text, rising; empty if there are
+            more than `MAX_COUNTED_LABELS`.
+        max_label: the highest label.
+        min_list_size: items of the shortest list.
+        max_list_size: items of the longest list.
+        empty_queries: lists without a label above 0.
+    """
+
+    shard: manifest.Shard
+    num_features: int
+    num_grades: int | None
+    labels: dict[str, int]
+    max_label: float
+    min_list_size: int
+    max_list_size: int
+    empty_queries: int
+
+
+def label_text(label: float) -> str:
+    """Returns the shortest text of a float32 number.
+
+    Examples:
+        >>> label_text(2.0), label_text(float(np.float32(0.1)))
+        ('2', '0.1')
+    """
+    return np.format_float_positional(np.float32(label), trim="-")
+
+
+def _check(lists: RankingLists) -> None:
+    """Raises a ValueError for what a reader would have to refuse."""
+    if lists.num_lists and lists.lengths.min() < 1:
+        query = lists.query_ids[int(lists.lengths.argmin())]
+        raise ValueError(f"Query {query!r} has no items, expected at least 1.")
+    for name, values in ((FEATURES, lists.features), (LABEL, lists.labels)):
+        finite = np.isfinite(values)
+        if not finite.all():
+            item = int(np.argwhere(~finite)[0][0])
+            q = int(np.searchsorted(lists.row_splits, item, "right")) - 1
+            raise ValueError(
+                f"`{name}` of item {item - lists.row_splits[q]} of query "
+                f"{lists.query_ids[q]!r} is {values[~finite][0]}, expected finite "
+                "numbers."
+            )
+    for name, texts in ((QUERY_ID, lists.query_ids), (DOC_ID, lists.doc_ids or ())):
+        for text in texts:
+            diagnosis.parse_name(text.encode(), name)
+
+
+def _add_names(examples: bytes, size: int, names: Sequence[str]) -> bytes:
+    """Adds document ids to the features of examples that all have one size."""
+    parts = []
+    for i, name in enumerate(names):
+        text = name.encode()
+        head, entry = _around_name(size, len(text))
+        parts += [head, examples[i * size : (i + 1) * size], entry, text]
+    return b"".join(parts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _around_name(size: int, length: int) -> tuple[bytes, bytes]:
+    """Returns what comes before an example's features, and before its name."""
+    entry = _bytes_entry(DOC_ID, bytes(length))
+    features = size + len(entry)
+    example = _head(1, features)
+    return (
+        _head(1, len(example) + features) + example,
+        entry[: len(entry) - length],
+    )
+
+
+def _float_entry(name: str, count: int) -> bytes:
+    """Returns an entry of `Features` that ends in so many float32 zeros."""
+    return _entry(name, _field(2, _field(1, bytes(4 * count))))
+
+
+def _bytes_entry(name: str, value: bytes) -> bytes:
+    return _entry(name, _field(1, _field(1, value)))
+
+
+def _entry(name: str, feature: bytes) -> bytes:
+    return _field(1, _field(1, name.encode()) + _field(2, feature))
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    return _head(number, len(payload)) + payload
+
+
+def _head(number: int, length: int) -> bytes:
+    """Returns what comes before the payload of a field of bytes."""
+    head = bytearray([number << 3 | 2])
+    while length > 0x7F:
+        head.append(length & 0x7F | 0x80)
+        length >>= 7
+    head.append(length)
+    return bytes(head)
+
+
+def _digest(path: str) -> tuple[int, str]:
+    """Returns the size of a file and its SHA-256 in hexadecimal digits."""
+    digest, size = hashlib.sha256(), 0
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
+    return size, digest.hexdigest()

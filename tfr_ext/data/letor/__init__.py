@@ -1,0 +1,1 @@
+"""LETOR / SVMrank text."""

@@ -1,0 +1,259 @@
+"""Reads LETOR / SVMrank text, the format of most learning-to-rank data sets.
+
+A line is `LABEL qid:QUERY INDEX:VALUE ... # comment`. Text is read chunk by chunk
+with array operations (`letor_arrays`). They only ever accept: a chunk with anything
+they do not understand is read again, line by line, by `letor_diagnosis`, which
+raises the error that names the line or returns what the chunk says.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+
+import numpy as np
+from absl import logging
+
+from tfr_ext.data import text_files
+from tfr_ext.data.file_names import Paths, find_files
+from tfr_ext.data.letor import arrays, diagnosis
+from tfr_ext.data.letor.diagnosis import Chunk, DataFormatError
+from tfr_ext.data.lists import RankingLists
+
+__all__ = ["DataFormatError", "read_letor"]
+
+# A larger result is taken for a stray index unless the caller says how wide it is.
+_MAX_OUTPUT_BYTES = 16 << 30
+
+
+def read_letor(
+    paths: Paths,
+    num_features: int | None = None,
+    missing_value: float = 0.0,
+) -> RankingLists:
+    r"""Reads LETOR / SVMrank files into memory.
+
+    A line is `LABEL qid:QUERY INDEX:VALUE ... # comment`; indices count from 1, may
+    come in any order, and those absent are 0. Files may be compressed with gzip,
+    whatever their name. Blank lines and lines with only a comment are skipped.
+
+    Memory in use is that of the result plus some MiB. Only where `num_features` is
+    None and a larger index turns up late is the result held twice for a moment.
+
+    Args:
+        paths: A path, a pattern such as `data/*.txt`, several of them separated by
+            commas, or an iterable of those, on any file system that `tf.io.gfile`
+            knows. The files that a pattern matches are read in sorted order.
+        num_features: Width of the result, and the largest index accepted. None
+            takes the largest index found, up to 1,000,000.
+        missing_value: What the value `NULL` becomes (as in the data sets of
+            LETOR 4.0 named NULL).
+
+    Returns:
+        The lists, in the order of the files. `doc_ids` comes from comments that
+        begin `#docid = NAME`, and is None unless every line has one.
+
+    Raises:
+        DataFormatError: If a file does not have this format; the message names the
+            file, the line and what was expected.
+        FileNotFoundError: If a path or pattern matches no file.
+        IsADirectoryError: If it matches a directory.
+        ValueError: If `num_features` is less than 1.
+
+    Examples:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "train.txt")
+        >>> with open(path, "w") as file:
+        ...     _ = file.write("2 qid:10 1:0.5 3:1e-1 #docid = a\n")
+        ...     _ = file.write("0 qid:10 2:-7 #docid = b\n")
+        >>> lists = read_letor(path)
+        >>> lists.features.tolist()[1], lists.labels.tolist()
+        ([0.0, -7.0, 0.0], [2.0, 0.0])
+        >>> lists.query_ids, lists.doc_ids
+        (['10'], ['a', 'b'])
+    """
+    if num_features is not None and num_features < 1:
+        raise ValueError(f"`num_features` must be at least 1. Received: {num_features}")
+    files = find_files(paths)
+    result = ListsBuilder(num_features)
+    num_null = 0
+    for path in files:
+        for chunk in read_chunks(path, num_features, missing_value):
+            result.append(chunk, path)
+            num_null += chunk.num_null
+        result.end_file(path)
+    if num_null:
+        logging.warning(
+            "Replaced %d NULL values by %s in %s.", num_null, missing_value, paths
+        )
+    return result.finish()
+
+
+def read_chunks(
+    path: str,
+    num_features: int | None,
+    missing_value: float,
+    start: int = 0,
+    end: int | None = None,
+    first_line: int = 1,
+) -> Iterator[Chunk]:
+    """Reads a file chunk by chunk.
+
+    Args:
+        path: The file.
+        num_features: Largest index accepted; None for `letor_diagnosis.MAX_INDEX`.
+        missing_value: What `NULL` becomes.
+        start: Where to begin, a byte at which a line begins.
+        end: Where to end, after the end of a line; None for the end of the file.
+        first_line: Number of the line at `start`.
+
+    Yields:
+        What the lines say.
+
+    Raises:
+        DataFormatError: If a line is wrong or too long, or the file is a damaged gzip
+            file.
+    """
+    for line, text in text_files.read_pieces(path, start, end, first_line):
+        chunk = arrays.parse_fast(text, line, num_features, missing_value)
+        if chunk is None:
+            chunk = diagnosis.parse_slowly(
+                text, path, line, num_features, missing_value
+            )
+        yield chunk
+
+
+class ListsBuilder:
+    """The arrays that grow chunk by chunk."""
+
+    def __init__(self, num_features: int | None) -> None:
+        """Starts with no lines.
+
+        Args:
+            num_features: Width of the result; None for the largest index.
+        """
+        self._fixed_width = num_features is not None
+        self._features = np.zeros([0, num_features or 0], np.float32)
+        self._rows = 0  # `_features` has some to spare.
+        self._rows_before_file = 0
+        self._labels: list[np.ndarray] = []
+        self._starts: list[int] = []
+        self._query_ids: list[str] = []
+        self._doc_ids: list[str] | None = []
+        self._first_lines: dict[str, tuple[str, int]] = {}
+        self._open_query: str | None = None  # That of the line before, in this file.
+
+    def append(self, chunk: Chunk, path: str) -> None:
+        """Adds the lines of a chunk."""
+        if not len(chunk.labels):
+            return
+        self._add_queries(chunk, path)
+        self._add_features(chunk, path)
+        self._rows += len(chunk.labels)
+        self._labels.append(chunk.labels)
+        if self._doc_ids is not None and chunk.doc_ids is not None:
+            self._doc_ids += chunk.doc_ids
+        else:
+            self._doc_ids = None
+
+    def end_file(self, path: str) -> None:
+        """Closes the last query: it may not go on in another file."""
+        if self._rows == self._rows_before_file:
+            raise DataFormatError(
+                "the file holds no data, expected `LABEL qid:NAME INDEX:VALUE ...`",
+                path,
+            )
+        self._rows_before_file = self._rows
+        self._open_query = None
+
+    def take_whole(self) -> RankingLists:
+        """Returns the lists that are whole, and goes on with the last one alone."""
+        end = self._starts[-1] if self._starts else 0
+        labels = np.concatenate([np.zeros(0, np.float32), *self._labels])
+        lists = RankingLists(
+            features=self._features[:end],
+            labels=labels[:end],
+            row_splits=np.array(self._starts or [0], np.int64),
+            query_ids=self._query_ids[:-1],
+            doc_ids=self._doc_ids and self._doc_ids[:end],
+        )
+        # A copy, because it will be resized, and the part returned must not.
+        self._features = self._features[end : self._rows].copy()
+        self._rows -= end
+        self._rows_before_file -= end
+        self._labels = [labels[end:]]
+        self._starts = [0] if self._starts else []
+        self._query_ids = self._query_ids[-1:]
+        self._doc_ids = self._doc_ids and self._doc_ids[end:]
+        return lists
+
+    @property
+    def feature_bytes(self) -> int:
+        """Bytes of the features of all lines that it holds."""
+        return self._rows * self._features.shape[1] * 4
+
+    def finish(self) -> RankingLists:
+        """Returns everything that was added."""
+        self._features.resize([self._rows, self._features.shape[1]], refcheck=False)
+        return RankingLists(
+            features=self._features,
+            labels=np.concatenate(self._labels),
+            row_splits=np.array([*self._starts, self._rows], np.int64),
+            query_ids=self._query_ids,
+            doc_ids=self._doc_ids,
+        )
+
+    def _add_queries(self, chunk: Chunk, path: str) -> None:
+        names = chunk.query_ids
+        changed = np.fromiter(map(operator.ne, names[1:], names), bool, len(names) - 1)
+        starts = (np.flatnonzero(changed) + 1).tolist()
+        if names[0] != self._open_query:
+            starts.insert(0, 0)
+        for row in starts:
+            name, line = names[row], chunk.lines[row]
+            if name in self._first_lines:
+                earlier = "{}:{}".format(*self._first_lines[name])
+                raise DataFormatError(
+                    f"query {name!r} began before, at {earlier}, and other lines came "
+                    "between; expected the lines of a query next to each other in one "
+                    "file",
+                    path,
+                    line,
+                )
+            self._first_lines[name] = path, line
+            self._query_ids.append(name)
+            self._starts.append(self._rows + row)
+        self._open_query = names[-1]
+
+    def _add_features(self, chunk: Chunk, path: str) -> None:
+        spare, width = self._features.shape
+        rows = self._rows + len(chunk.labels)
+        last = int(chunk.index.max(initial=0))
+        too_large = rows * max(last, width) * 4 > _MAX_OUTPUT_BYTES
+        if too_large and not self._fixed_width:
+            at = int(chunk.index.argmax()) if last else 0
+            line = int(np.searchsorted(np.cumsum(chunk.counts), at, "right"))
+            raise DataFormatError(
+                f"{rows} lines of {max(last, width)} features need more than "
+                f"{_MAX_OUTPUT_BYTES >> 30} GiB, expected less unless `num_features` "
+                f"is given. Found: feature index {last}",
+                path,
+                chunk.lines[line],
+            )
+        if rows > spare:
+            # In place where the system can, else seldom: nobody else holds this array.
+            spare = max(rows, spare + spare // 8)
+            self._features.resize([spare, width], refcheck=False)
+        if last > width and not self._fixed_width:
+            wider = np.zeros([spare, last], np.float32)
+            wider[: self._rows, :width] = self._features[: self._rows]
+            self._features, width = wider, last
+        new = self._features[self._rows : rows]
+        indices = np.arange(1, width + 1)
+        if len(chunk.index) == new.size and (
+            (chunk.index.reshape(new.shape) == indices).all()
+        ):
+            new[:] = chunk.value.reshape(new.shape)
+        else:
+            row = np.repeat(np.arange(len(new)), chunk.counts)
+            new.reshape(-1)[row * width + (chunk.index - 1)] = chunk.value

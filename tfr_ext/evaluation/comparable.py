@@ -1,0 +1,153 @@
+"""Whether runs can be compared: the same queries, metrics and convention."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from tfr_ext import evaluation
+from tfr_ext.evaluation.runs import Run
+
+# What records without a field mean.
+_OF_OLD = {"ties": evaluation.TIES_BY_POSITION}
+_REMEDIES = {
+    "max_label": " Only ERR depends on it: --metrics can leave that out.",
+    "ties": (
+        " Evaluate the run.trec of both by `pipelines.evaluate --run`, which breaks "
+        "ties by document name as trec_eval does."
+    ),
+}
+
+
+def in_the_same_folds(runs: Sequence[Run]) -> list[Run]:
+    """Brings the folds of all runs into the order of the first run's.
+
+    Raises:
+        ValueError: if runs have not the same queries, or other folds.
+    """
+    first = runs[0]
+    keys = [frozenset(fold[0].queries) for fold in first.folds]
+    ordered = [first]
+    for run in runs[1:]:
+        folds = {frozenset(fold[0].queries): fold for fold in run.folds}
+        if set(folds) != set(keys):
+            mine, theirs = frozenset().union(*keys), frozenset().union(*folds)
+            for one, other, missing in (
+                (first, run, theirs - mine),
+                (run, first, mine - theirs),
+            ):
+                if missing:
+                    raise ValueError(
+                        f"{one.name!r} lacks {len(missing)} of the "
+                        f"{len(mine if other is first else theirs)} queries of "
+                        f"{other.name!r}, such as {min(missing)!r}."
+                    )
+            raise ValueError(
+                f"{first.name!r} and {run.name!r} have the same queries in other "
+                f"folds: {len(keys)} and {len(folds)} of them."
+            )
+        ordered.append(dataclasses.replace(run, folds=tuple(folds[k] for k in keys)))
+    return ordered
+
+
+def metric_names(runs: Sequence[Run], wanted: Sequence[str] = ()) -> list[str]:
+    """Returns the metrics wanted.
+
+    Raises:
+        ValueError: if a run lacks one, or there is none.
+    """
+    if not wanted:
+        common = [m for m in runs[0].metrics if all(m in run.metrics for run in runs)]
+        if not common:
+            raise ValueError(
+                f"The runs have no metric in common: {runs[0].name!r} has "
+                f"{', '.join(runs[0].metrics)}."
+            )
+        names = [name for name in common if _is_metric(name)]
+        if not names:
+            raise ValueError(
+                f"The runs have no metric in common that is known: {', '.join(common)}."
+            )
+    else:
+        names = evaluation.parse_names(wanted)
+    for run in runs:
+        for member in run.members:
+            for name in names:
+                if name not in member.values:
+                    raise ValueError(
+                        f"{member.path}:1: expected a column {name!r}. Found: "
+                        f"{', '.join(member.values)}."
+                    )
+    return names
+
+
+def _is_metric(name: str) -> bool:
+    try:
+        evaluation.parse_names([name])
+    except ValueError:
+        return False
+    return True
+
+
+def convention(
+    runs: Sequence[Run], names: Sequence[str]
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Returns what the metrics mean, and a note if not all runs tell.
+
+    Raises:
+        ValueError: if two directories do not agree.
+    """
+    members = [member for run in runs for member in run.members]
+    telling = [member for member in members if member.convention is not None]
+    silent = [member.path for member in members if member.convention is None]
+    if not telling:
+        return None, ["No run has a metrics.json: the convention is unknown."]
+    agreed: dict[str, Any] = dict(telling[0].convention or {})
+    for member in telling[1:]:
+        theirs = member.convention or {}
+        for field in [*agreed, *(f for f in theirs if f not in agreed)]:
+            mine, other = (x.get(field, _OF_OLD.get(field)) for x in (agreed, theirs))
+            if mine == other:
+                continue
+            if field == "max_label" and not _need_max_label(names):
+                agreed[field] = None
+                continue
+            raise ValueError(
+                f"Metrics have not the same meaning: {field} is {mine!r} in "
+                f"{telling[0].path} and {other!r} in {member.path} (see metrics.json "
+                "beside them)." + _REMEDIES.get(field, "")
+            )
+    notes = []
+    if silent:
+        notes.append(
+            f"The convention of {len(silent)} of {len(members)} per_query.tsv is "
+            f"unknown, as no metrics.json is beside it: {silent[0]}."
+        )
+    return agreed, notes
+
+
+def _need_max_label(names: Sequence[str]) -> bool:
+    return any(name.split("_")[0] in ("err", "nerr") for name in names)
+
+
+def seed_notes(run: Run) -> list[str]:
+    """Tells what looks wrong about the seeds of a run."""
+    notes = []
+    for fold in run.folds:
+        seen: dict[int, str] = {}
+        for member in fold:
+            if member.seed is None:
+                continue
+            if member.seed in seen:
+                notes.append(
+                    f"{run.name}: seed {member.seed} comes twice for the same queries, "
+                    f"in {seen[member.seed]} and {member.path}."
+                )
+            seen.setdefault(member.seed, member.path)
+    numbers = sorted({len(fold) for fold in run.folds})
+    if len(numbers) > 1:
+        notes.append(
+            f"{run.name}: its folds have from {numbers[0]} to {numbers[-1]} seeds."
+        )
+    return notes

@@ -1,0 +1,56 @@
+"""How runs are compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tfr_ext.core import checks
+from tfr_ext.evaluation import significance
+
+BEST = "best"
+ONE_SIDED = "one-sided"
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What to compare, and how.
+
+    Attributes:
+        metrics: names such as 'ndcg_10'; those that all runs have by default.
+        test: 't', 'wilcoxon' or 'randomisation'.
+        alternative: 'two-sided', or 'one-sided': that the best is better than a run, or
+            a run than the baseline.
+        correction: 'none', 'bonferroni' or 'holm', over the comparisons of a metric.
+        level: significance level.
+        against: the reference: 'best' for the run with the best mean of each metric, or
+            the name of a run, the baseline.
+        num_resamples: draws of the randomisation test.
+        seed: seed of these draws.
+        digits: digits of the tables.
+        standard_errors: whether tables have them.
+        plot_metric: metric of the plots; 'ndcg_10' or else the first by default.
+        title: title of the page, and begin of the captions.
+    """
+
+    metrics: Sequence[str] = ()
+    test: str = "t"
+    alternative: str = "two-sided"
+    correction: str = "bonferroni"
+    level: float = 0.05
+    against: str = BEST
+    num_resamples: int = 10_000
+    seed: int = 1
+    digits: int = 3
+    standard_errors: bool = False
+    plot_metric: str | None = None
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        """Checks the options that do not depend on the runs."""
+        checks.choice("test", self.test, list(significance.TESTS))
+        checks.choice("alternative", self.alternative, ["two-sided", ONE_SIDED])
+        checks.choice("correction", self.correction, list(significance.CORRECTIONS))
+        checks.between("level", self.level, 0.0, 1.0)
+        checks.at_least("num_resamples", self.num_resamples, 1)
+        checks.at_least("digits", self.digits, 1)

@@ -1,0 +1,288 @@
+"""Per-query evaluation by a stated convention, and the means over queries."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext import objectives
+from tfr_ext.data.batches import batching, buckets
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.metrics import exact_values, keras_metrics
+
+DEFAULT_METRICS = (
+    "ndcg_1",
+    "ndcg_5",
+    "ndcg_10",
+    "ndcg",
+    "precision_1",
+    "precision_5",
+    "precision_10",
+    "map",
+    "mrr",
+    "arp",
+    "err_10",
+)
+
+
+TIES_BY_POSITION = "by position"
+TIES_BY_NAME = "by document name"
+
+
+@dataclasses.dataclass(frozen=True)
+class Convention:
+    """What the metrics of a run mean.
+
+    Attributes:
+        gain: 'exponential' or 'linear', of NDCG.
+        empty_list: what a list without anything relevant (of OPA, one without items of
+            different labels) counts as in a mean: 'zero', 'one', or 'skip' for not at
+            all.
+        relevance_threshold: least label that is relevant to the binary metrics.
+        max_label: the highest grade of the collection, of ERR and normalised ERR.
+        ties: which of two items of one score ranks first: 'by position' the first, 'by
+            document name' the one of the greater name. For the record: the scores given
+            are to have the order already, as those of `TrecRun.ranked` have.
+    """
+
+    gain: str = "exponential"
+    empty_list: str = "zero"
+    relevance_threshold: float = 1.0
+    max_label: float | None = None
+    ties: str = TIES_BY_POSITION
+
+    def metric_arguments(self, name: str) -> dict[str, Any]:
+        """Returns the arguments of a metric named such as 'ndcg_10'.
+
+        Args:
+            name: a metric, or a metric, an underscore and a cut-off.
+
+        Raises:
+            ValueError: if there is no such metric.
+
+        Examples:
+            >>> Convention().metric_arguments('ndcg_10')
+            {'metric': 'ndcg', 'topn': 10, 'gain': 'exponential'}
+        """
+        match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", name)
+        if not match or match[1] not in exact_values.names():
+            raise ValueError(
+                f"Unknown metric {name!r}. Expected one of {exact_values.names()}, "
+                "optionally with a cut-off, such as 'ndcg_10'."
+            )
+        of_some = objectives.taken(
+            match[1],
+            gain=self.gain,
+            relevance_threshold=self.relevance_threshold,
+            max_label=self.max_label,
+        )
+        topn = int(match[2]) if match[2] else None
+        return {"metric": match[1], "topn": topn, **of_some}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the convention as `metrics.json` records it."""
+        return dataclasses.asdict(self)
+
+    def describe(self) -> str:
+        """Returns the convention in words.
+
+        Examples:
+            >>> print(Convention().describe())
+            Lists without a relevant item count as: zero; NDCG gain: exponential; relevant from label 1; highest label not given; ties by position.
+        """  # noqa: E501 (output)
+        highest = "not given" if self.max_label is None else f"{self.max_label:g}"
+        return (
+            f"Lists without a relevant item count as: {self.empty_list}; NDCG gain: "
+            f"{self.gain}; relevant from label {self.relevance_threshold:g}; highest "
+            f"label {highest}; ties {self.ties}."
+        )
+
+    def objective(self, name: str) -> exact_values.Metric:
+        """Returns what computes a metric named such as 'ndcg_10'.
+
+        Raises:
+            ValueError: if there is no such metric, or it cannot be had so.
+        """
+        arguments = self.metric_arguments(name)
+        return exact_values.get(arguments.pop("metric"), **arguments)
+
+    def keras_metric(
+        self,
+        name: str,
+        grade_values: Sequence[float] | None = None,
+        label_values: Sequence[float] | None = None,
+    ) -> keras_metrics.RankingMetric:
+        """Returns the Keras metric of that name.
+
+        Args:
+            name: a name such as 'ndcg_10'.
+            grade_values: if given, the metric is of distributions over grades of these
+                values.
+            label_values: the label that each of these grades stands for; 0, 1, ... by
+                default.
+        """
+        arguments = {
+            **self.metric_arguments(name),
+            "empty_list": self.empty_list,
+            "name": name,
+        }
+        if grade_values is not None:
+            return keras_metrics.ExpectedGradeMetric(
+                grade_values, label_values, **arguments
+            )
+        return keras_metrics.RankingMetric(**arguments)
+
+
+def higher_is_better(name: str) -> bool:
+    """Tells whether a metric named such as 'arp_10' is better when higher."""
+    return not exact_values.is_cost(Convention().metric_arguments(name)["metric"])
+
+
+def per_query(
+    lists: RankingLists,
+    scores: np.ndarray,
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    convention: Convention = Convention(),  # noqa: B008 (frozen)
+) -> dict[str, np.ndarray]:
+    """Evaluates scores query by query.
+
+    Args:
+        lists: the judged lists.
+        scores: one score per item, `[num_items]`, in the order of `lists`; minus
+            infinity for an item that is not retrieved. Those of a list stand behind
+            all others, the least relevant first: so to ARP and OPA, the others find
+            them at no rank.
+        metrics: names such as 'ndcg_10' or 'map'.
+        convention: what they mean.
+
+    Returns:
+        For each metric a float64 array `[num_lists]`; NaN where the convention skips
+        an empty list.
+
+    Raises:
+        ValueError: if there is not one finite score per item, or a label is above the
+            `max_label` that ERR is to use.
+
+    Examples:
+        >>> features, labels = np.zeros([2, 1], np.float32), np.float32([0, 1])
+        >>> lists = RankingLists(features, labels, np.int64([0, 2]), ["q"])
+        >>> per_query(lists, np.float32([2, 1]), ["mrr"])
+        {'mrr': array([0.5])}
+    """
+    scores = np.asarray(scores)
+    if scores.shape != (lists.num_items,):
+        raise ValueError(
+            f"`scores` must have shape ({lists.num_items},), one per item. "
+            f"Received: {scores.shape}."
+        )
+    wrong = np.isnan(scores) | (scores == np.inf)
+    if wrong.any():
+        item = int(np.flatnonzero(wrong)[0])
+        raise ValueError(f"Scores must be finite. Item {item} has {scores[item]}.")
+    largest = float(lists.labels.max(initial=0))
+    if any(name.startswith(("err", "nerr")) for name in metrics) and (
+        convention.max_label is not None and largest > np.float32(convention.max_label)
+    ):
+        raise ValueError(
+            f"`max_label` is {convention.max_label:g}, but there is a label "
+            f"{largest:g}: ERR has no meaning then."
+        )
+    built = {name: convention.objective(name) for name in metrics}
+    labels_of_items, scores = _least_relevant_first(lists, scores)
+    results = {name: np.empty(lists.num_lists) for name in metrics}
+    # Neighbours in length share a batch, so that little of it is padding.
+    order = np.argsort(lists.lengths, kind="stable")
+    for chosen in buckets.cut_by_items(order, lists.lengths, max_items=1 << 16):
+        where, mask = batching.padded_positions(lists, chosen)
+        labels = np.where(mask, labels_of_items[where].astype(np.float64), 0)
+        padded = np.where(mask, scores[where].astype(np.float64), 0)
+        for name, objective in built.items():
+            values, empty = exact_values.metric_per_list(
+                objective, tf.constant(labels), tf.constant(padded), tf.constant(mask)
+            )
+            results[name][chosen] = np.where(empty, np.nan, values)
+    return fill_empty(results, convention.empty_list)
+
+
+def _least_relevant_first(
+    lists: RankingLists, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Puts what is not retrieved last in each list, by label.
+
+    By position, in the order of the judgements, a run would gain by what it lacks.
+
+    Returns:
+        The labels and the scores in that order.
+    """
+    missing = scores == -np.inf
+    if not missing.any():
+        return lists.labels, scores
+    query = np.repeat(np.arange(lists.num_lists), lists.lengths)
+    order = np.lexsort([np.where(missing, lists.labels, -1), query])
+    return lists.labels[order], scores[order]
+
+
+def fill_empty(
+    values: Mapping[str, np.ndarray], empty_list: str
+) -> dict[str, np.ndarray]:
+    """Counts empty lists by a rule.
+
+    Args:
+        values: per-query metrics, NaN at empty lists, as `per_query` gives them with
+            the rule 'skip'.
+        empty_list: the rule, see `Convention`.
+
+    Returns:
+        The metrics by that rule.
+
+    Examples:
+        >>> fill_empty({'map': np.array([0.5, np.nan])}, 'one')
+        {'map': array([0.5, 1. ])}
+    """
+    value = {"zero": 0.0, "one": 1.0, "skip": np.nan}[empty_list]
+    return {name: np.where(np.isnan(v), value, v) for name, v in values.items()}
+
+
+def means(values: Mapping[str, np.ndarray]) -> dict[str, float | None]:
+    """Averages per-query values over the queries that count.
+
+    Returns:
+        The mean of each metric, or None where every query is skipped.
+    """
+    return {
+        name: float(np.nanmean(v)) if np.isfinite(v).any() else None
+        for name, v in values.items()
+    }
+
+
+def plain_name(name: str) -> str:
+    """Returns the name of a metric as files have it, without checking it.
+
+    Examples:
+        >>> plain_name('ndcg@10')
+        'ndcg_10'
+    """
+    return name.strip().replace("@", "_")
+
+
+def parse_names(names: Sequence[str]) -> list[str]:
+    """Checks metric names, dropping repetitions.
+
+    Args:
+        names: names such as 'ndcg_10' or 'ndcg@10'.
+
+    Returns:
+        The names, with `_` before a cut-off.
+
+    Raises:
+        ValueError: if one is unknown, or has a cut-off that it cannot have.
+    """
+    plain = list(dict.fromkeys(map(plain_name, names)))
+    for name in plain:
+        Convention(max_label=1.0).objective(name)
+    return plain

@@ -1,0 +1,279 @@
+"""Runs as `pipelines.train` and `pipelines.evaluate` leave them, read for comparison.
+
+A run has one directory or several: folds, and seeds of each fold. Directories that
+evaluated the same queries are seeds of one fold; folds have no query in common.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfr_ext import evaluation
+from tfr_ext.core import json_files
+from tfr_ext.data import text_files
+
+# What entries of a metrics.json are.
+_KINDS: json_files.Kinds = {
+    "convention": (dict,),
+    "labels": (str, type(None)),
+    "eval_list_size": (dict, type(None)),
+    "seed": (int, type(None)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """What one directory has.
+
+    Attributes:
+        path: its `per_query.tsv`.
+        queries: the queries, in the order of the file.
+        values: each metric, `[queries]`, NaN where a query does not count.
+        convention: what `metrics.json` says of metrics and labels, None without it.
+        seed: the seed of the training, if known.
+        history: each column of `history.tsv` but the epoch, `[epochs]`; empty without.
+    """
+
+    path: str
+    queries: tuple[str, ...]
+    values: dict[str, np.ndarray]
+    convention: dict[str, Any] | None
+    seed: int | None
+    history: dict[str, np.ndarray]
+
+    def aligned(self, metric: str, queries: Sequence[str]) -> np.ndarray:
+        """Returns a metric of some queries, which are the same in another order."""
+        if self.queries == tuple(queries):
+            return self.values[metric]
+        place = {query: i for i, query in enumerate(self.queries)}
+        return self.values[metric][[place[query] for query in queries]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """All that was evaluated of one system.
+
+    Attributes:
+        name: its name.
+        folds: for each fold its seeds.
+    """
+
+    name: str
+    folds: tuple[tuple[Evaluated, ...], ...]
+
+    @property
+    def members(self) -> list[Evaluated]:
+        """All directories."""
+        return [member for fold in self.folds for member in fold]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that all directories have."""
+        return [
+            name
+            for name in self.members[0].values
+            if all(name in member.values for member in self.members)
+        ]
+
+    def curve(self, column: str) -> np.ndarray:
+        """Returns a column of the histories, `[directories, epochs]`.
+
+        NaN where a directory has no such epoch or number; no directory at all where
+        none has a number.
+        """
+        found = [m.history[column] for m in self.members if column in m.history]
+        curve = np.full([len(found), max(map(len, found), default=0)], np.nan)
+        for row, values in zip(curve, found):
+            row[: len(values)] = values
+        curve[~np.isfinite(curve)] = np.nan
+        return curve if np.isfinite(curve).any() else curve[:0]
+
+
+def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
+    """Returns the paths of each run that a command line names.
+
+    Args:
+        arguments: `[NAME=]PATHS` each; paths or globs, separated by commas.
+
+    Raises:
+        ValueError: if a glob matches nothing, a run has no name, or two have the same.
+    """
+    found: dict[str, list[str]] = {}
+    for argument in arguments:
+        name, paths = _named(argument)
+        if name is None:
+            if len(paths) > 1:
+                raise ValueError(
+                    f"{argument}: several directories need a name, as in "
+                    f"NAME={argument}."
+                )
+            directory = paths[0] if os.path.isdir(paths[0]) else _parent(paths[0])
+            name = os.path.basename(os.path.abspath(directory))
+        if not name.strip():
+            raise ValueError(f"{argument}: expected a name before '='.")
+        if name in found:
+            raise ValueError(
+                f"Two runs are called {name!r}: {','.join(found[name])} and "
+                f"{','.join(paths)}. Name them, as in NAME={paths[0]}."
+            )
+        found[name] = paths
+    return found
+
+
+def read(name: str, paths: Sequence[str]) -> Run:
+    """Reads the folds and seeds of a run.
+
+    Args:
+        name: name of the run.
+        paths: directories with a `per_query.tsv`, or such files.
+
+    Raises:
+        ValueError: if one is given twice or cannot be read, or if two have some
+            queries in common but not all.
+    """
+    if not paths:
+        raise ValueError(f"{name}: the run has no directories.")
+    folds: dict[frozenset[str], list[Evaluated]] = {}
+    places = set()
+    for path in paths:
+        member = _read_directory(path)
+        place = os.path.realpath(member.path)
+        if place in places:
+            raise ValueError(f"{name}: {member.path} is given twice.")
+        places.add(place)
+        folds.setdefault(frozenset(member.queries), []).append(member)
+    owner: dict[str, Evaluated] = {}
+    for queries, members in folds.items():
+        for query in members[0].queries:
+            other = owner.setdefault(query, members[0])
+            if other is not members[0]:
+                common = queries & set(other.queries)
+                raise ValueError(
+                    f"{name}: {other.path} ({len(other.queries)} queries) and "
+                    f"{members[0].path} ({len(queries)}) have {len(common)} queries in "
+                    f"common, such as {query!r}. Seeds of a fold have all, folds none."
+                )
+    return Run(name, tuple(map(tuple, folds.values())))
+
+
+def _named(argument: str) -> tuple[str | None, list[str]]:
+    """Splits `[NAME=]PATHS`, where either may have more of the sign."""
+    parts = argument.split("=")
+    for k in range(len(parts)):
+        paths = [_matches(p) for p in "=".join(parts[k:]).split(",")]
+        if all(paths):
+            return "=".join(parts[:k]) if k else None, sum(paths, [])
+    patterns = argument.partition("=")[2] or argument
+    missing = next(p for p in patterns.split(",") if not _matches(p))
+    raise ValueError(f"{argument}: nothing is at {missing!r}.")
+
+
+def _matches(pattern: str) -> list[str]:
+    return [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+
+
+def _parent(path: str) -> str:
+    return os.path.dirname(os.path.abspath(path))
+
+
+def _read_directory(path: str) -> Evaluated:
+    directory, file = path, os.path.join(path, "per_query.tsv")
+    if not os.path.isdir(path):
+        directory, file = _parent(path), path
+    if not os.path.isfile(file):
+        raise ValueError(
+            f"{path}: expected a directory with per_query.tsv, which a finished run "
+            "has, or such a file."
+        )
+    queries, values = _read_table(file, "query")
+    if not queries:
+        raise ValueError(f"{file}: expected at least one query. Found: none.")
+    report: dict[str, Any] = {}
+    history: dict[str, np.ndarray] = {}
+    if os.path.basename(file) == "per_query.tsv":  # Else the rest may be another's.
+        report = _read_report(os.path.join(directory, "metrics.json"))
+        curves = os.path.join(directory, "history.tsv")
+        if os.path.exists(curves):
+            history = _read_table(curves, "epoch", any_number=True)[1]
+    convention = report.get("convention")
+    if convention is not None:
+        if "missing_queries" in report:
+            # Of a TREC run, which alone has this, older records do not tell the truth.
+            convention = {**convention, "ties": evaluation.TIES_BY_NAME}
+        if "labels" in report:
+            convention = {**convention, "labels": report["labels"]}
+        cut = report.get("eval_list_size") or {}
+        if cut.get("test"):
+            # Lists that are cut otherwise are not the same task.
+            said = ", ".join(
+                f"{k.replace('_', ' ')} {v}" for k, v in cut["test"].items()
+            )
+            convention = {**convention, "lists_cut": said}
+    return Evaluated(
+        file, tuple(queries), values, convention, report.get("seed"), history
+    )
+
+
+def _read_report(path: str) -> dict[str, Any]:
+    if not os.path.exists(path):
+        return {}
+    writer = "`pipelines.train` or `pipelines.evaluate`"
+    return json_files.read_object(path, writer, _KINDS)
+
+
+def _read_table(
+    path: str, key: str, any_number: bool = False
+) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Reads a file of numbers, tab separated, with a header.
+
+    Args:
+        path: the file.
+        key: name of the first column, whose cells must be distinct.
+        any_number: whether NaN and infinity are numbers.
+
+    Returns:
+        The cells of the first column, and the others as numbers, NaN where empty.
+    """
+    lines = text_files.read_lines(path)
+    header = next(lines, (1, ""))[1].split("\t")
+    if header[0] != key or len(set(header)) < len(header) or len(header) < 2:
+        raise ValueError(
+            f"{path}:1: expected a header '{key}', then distinct names, separated "
+            f"by tabs. Found: {' '.join(header)[:60]!r}"
+        )
+    rows: dict[str, list[float]] = {}
+    for number, line in lines:
+        first, *cells = line.split("\t")
+        if len(cells) != len(header) - 1:
+            raise ValueError(
+                f"{path}:{number}: expected {len(header)} cells, as the header has. "
+                f"Found: {len(cells) + 1}."
+            )
+        if first in rows:
+            raise ValueError(f"{path}:{number}: {key} {first!r} comes twice.")
+        rows[first] = [
+            _number(cell, any_number, f"{path}:{number}: {name}")
+            for name, cell in zip(header[1:], cells)
+        ]
+    table = np.array(list(rows.values()), np.float64).reshape(-1, len(header) - 1)
+    return list(rows), dict(zip(header[1:], table.T))
+
+
+def _number(cell: str, any_number: bool, where: str) -> float:
+    if not cell:
+        return math.nan
+    try:
+        number = text_files.parse_number(cell, finite=not any_number)
+    except ValueError:
+        number = math.nan
+        any_number = False
+    if not any_number and not math.isfinite(number):
+        raise ValueError(f"{where}: expected a finite number. Found: {cell!r}")
+    return number

@@ -1,0 +1,275 @@
+"""Paired tests of two systems over queries, and corrections for many of them.
+
+SciPy has the tests. Here is what it leaves open: queries on which both systems are
+equal, and systems that are equal on all of them, have a stated meaning instead of a
+warning and a NaN. SciPy is imported where it is used: that takes half a second, and
+training has no use for it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from tfr_ext.core import checks
+
+TESTS = ("t", "wilcoxon", "randomisation")
+ALTERNATIVES = ("two-sided", "greater", "less")
+CORRECTIONS = ("none", "bonferroni", "holm")
+
+# Values are averages of numbers written with nine digits.
+_RELATIVE_ROUNDING = 1e-8
+
+# Most numbers of a batch of resamples: 32 MiB.
+_BATCH = 1 << 22
+
+
+def differences(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
+    """Returns `a - b`, equal where only rounding makes a difference.
+
+    It is exactly 0 where the two are equal, and the same for differences such as
+    .8 - .6 and .6 - .4: those that are within 1e-8, or more where values are above 1.
+
+    Args:
+        a: values per query, `[..., queries]`.
+        b: values of the same queries, `[..., queries]`.
+
+    Raises:
+        ValueError: if the shapes do not fit, there are fewer than two queries, or a
+            value is not finite.
+
+    Examples:
+        >>> differences([0.1 + 0.2, 0.5], [0.3, 0.25])
+        array([0.  , 0.25])
+    """
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-1]:
+        raise ValueError(
+            "`a` and `b` must have a value for each of the same queries. Received "
+            f"shapes: {a.shape} and {b.shape}."
+        )
+    if a.shape[-1] < 2:
+        raise ValueError(
+            f"A paired test needs at least 2 queries. Received: {a.shape[-1]}."
+        )
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError("`a` and `b` must be finite. Leave out what does not count.")
+    change = a - b
+    largest = max(1.0, np.abs(a).max(initial=0), np.abs(b).max(initial=0))
+    # Else rounding would decide which of two equal differences is greater.
+    sizes, which = np.unique(np.append(0.0, np.abs(change)), return_inverse=True)
+    groups = np.cumsum(np.append(0, np.diff(sizes) > _RELATIVE_ROUNDING * largest))
+    first = np.append(0, np.flatnonzero(np.diff(groups)) + 1)
+    sizes = sizes[first][groups]
+    return np.sign(change) * sizes[which.ravel()[1:]].reshape(change.shape)
+
+
+def p_value(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    test: str = "t",
+    alternative: str = "two-sided",
+    num_resamples: int = 10_000,
+    seed: int = 1,
+) -> np.ndarray:
+    """Returns the probability of a difference like that of `a` and `b` by chance.
+
+    Where all differences are 0, it is 1.
+
+    - 't': Student's paired t-test, `scipy.stats.ttest_rel`.
+    - 'wilcoxon': the signed-rank test, `scipy.stats.wilcoxon`. Queries without a
+      difference are left out, as Wilcoxon did (`zero_method='wilcox'`). The
+      distribution is exact for at most 50 others without ties among their absolute
+      differences, else the normal one, corrected for ties but not for continuity.
+    - 'randomisation': Fisher's test of the mean difference. The signs of the
+      differences are drawn anew, and the p-value is the share of draws whose mean is at
+      least as extreme, the observed one counted among them. All `2**queries` signs are
+      tried instead where they are no more than `num_resamples`; the p-value is exact
+      then. It is what `scipy.stats.permutation_test(permutation_type='samples')` does,
+      for many pairs in one matrix product and in bounded memory.
+
+    Args:
+        a: values per query, `[..., queries]`.
+        b: values of the same queries, `[..., queries]`.
+        test: 't', 'wilcoxon' or 'randomisation'.
+        alternative: 'two-sided', or what the test is to show of `a`: 'greater' or
+            'less' than `b`.
+        num_resamples: draws of 'randomisation'.
+        seed: seed of these draws, which all pairs share.
+
+    Returns:
+        `[...]`, a number for one pair.
+
+    Raises:
+        ValueError: if an argument is out of its range, see also `differences`.
+
+    Examples:
+        >>> a, b = [0.5, 0.6, 0.9, 0.4], [0.4, 0.3, 0.7, 0.4]
+        >>> round(float(p_value(a, b)), 4)
+        0.1027
+        >>> round(float(p_value(a, b, 'randomisation', 'greater')), 4)
+        0.125
+    """
+    checks.choice("test", test, list(TESTS))
+    checks.choice("alternative", alternative, list(ALTERNATIVES))
+    checks.at_least("num_resamples", num_resamples, 1)
+    change = differences(a, b)
+    rows = change.reshape(-1, change.shape[-1])
+    result = np.ones(len(rows))
+    some = rows.any(axis=1)
+    if some.any():
+        if test == "t":
+            result[some] = _t(rows[some], alternative)
+        elif test == "wilcoxon":
+            result[some] = [_wilcoxon(row, alternative) for row in rows[some]]
+        else:
+            result[some] = _randomisation(rows[some], alternative, num_resamples, seed)
+    return result.reshape(change.shape[:-1])[()]
+
+
+def direction(a: npt.ArrayLike, b: npt.ArrayLike, test: str = "t") -> np.ndarray:
+    """Returns the sign of what a test looks at: 1 where `a` is greater.
+
+    That is the mean difference, or for 'wilcoxon' the difference of the rank sums.
+
+    Args:
+        a: values per query, `[..., queries]`.
+        b: values of the same queries, `[..., queries]`.
+        test: 't', 'wilcoxon' or 'randomisation'.
+
+    Returns:
+        -1, 0 or 1, `[...]`.
+
+    Examples:
+        >>> a, b = [0.1, 0.2, 0.3, 0.0], [0.0, 0.1, 0.2, 0.9]
+        >>> int(direction(a, b)), int(direction(a, b, 'wilcoxon'))
+        (-1, 1)
+    """
+    from scipy import stats
+
+    change = differences(a, b)
+    if checks.choice("test", test, list(TESTS)) == "wilcoxon":
+        # Those without a difference count 0 and shift the others' ranks alike.
+        ranks = stats.rankdata(np.abs(change), axis=-1)
+        ranks -= (change == 0).sum(axis=-1, keepdims=True)
+        return np.sign((np.sign(change) * ranks).sum(axis=-1)).astype(int)
+    total = change.sum(axis=-1)
+    return np.where(np.abs(total) <= _rounding(change), 0, np.sign(total)).astype(int)
+
+
+def adjusted(p_values: npt.ArrayLike, correction: str = "bonferroni") -> np.ndarray:
+    """Returns p-values that hold for all of several tests together.
+
+    Args:
+        p_values: one p-value per test, `[tests]`.
+        correction: 'none', 'bonferroni' or 'holm', which is never less powerful.
+
+    Raises:
+        ValueError: if a p-value is none, or there is no such correction.
+
+    Examples:
+        >>> adjusted([0.01, 0.04, 0.03], 'bonferroni')
+        array([0.03, 0.12, 0.09])
+        >>> adjusted([0.01, 0.04, 0.03], 'holm')
+        array([0.03, 0.06, 0.06])
+    """
+    p = np.asarray(p_values, np.float64)
+    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"`p_values` must be from 0 to 1. Received: {p_values!r}.")
+    checks.choice("correction", correction, list(CORRECTIONS))
+    if correction == "none":
+        return p
+    if correction == "bonferroni":
+        return np.minimum(1, p * len(p))
+    order = np.argsort(p)
+    result = np.empty_like(p)
+    result[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(1, result)
+
+
+def wins_ties_losses(
+    a: npt.ArrayLike, b: npt.ArrayLike, higher_is_better: bool = True
+) -> tuple[int, int, int]:
+    """Counts the queries on which `a` is better than `b`, equal and worse.
+
+    Args:
+        a: values per query, `[queries]`.
+        b: values of the same queries, `[queries]`.
+        higher_is_better: False for a cost, such as ARP.
+
+    Examples:
+        >>> wins_ties_losses([1, 0.5, 0.2], [0.5, 0.5, 0.1])
+        (2, 1, 0)
+    """
+    change = differences(a, b) * (1 if higher_is_better else -1)
+    signs = [int((np.sign(change) == sign).sum()) for sign in (1, 0, -1)]
+    return signs[0], signs[1], signs[2]
+
+
+def _rounding(change: np.ndarray) -> np.ndarray:
+    """Returns by how much sums of differences may be wrong, `[...]`."""
+    largest = np.maximum(1.0, np.abs(change).max(axis=-1))
+    return _RELATIVE_ROUNDING * largest * change.shape[-1]
+
+
+def _t(rows: np.ndarray, alternative: str) -> np.ndarray:
+    from scipy import stats
+
+    with warnings.catch_warnings(), np.errstate(divide="ignore"):
+        # The same difference for all queries: t is infinite, as it should be.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        # That of pairs is that of their differences.
+        return stats.ttest_1samp(rows, 0, axis=1, alternative=alternative).pvalue
+
+
+def _wilcoxon(row: np.ndarray, alternative: str) -> float:
+    from scipy import stats
+
+    row = row[row != 0]
+    ties = len(np.unique(np.abs(row))) < len(row)
+    # Said here, as the choice of 'auto' differs between versions of SciPy.
+    method = "exact" if len(row) <= 50 and not ties else "approx"
+    return stats.wilcoxon(row, alternative=alternative, method=method).pvalue
+
+
+def _randomisation(
+    rows: np.ndarray, alternative: str, num_resamples: int, seed: int
+) -> np.ndarray:
+    size = max(1, _BATCH // max(rows.shape))
+    exact = 2 ** rows.shape[1] <= num_resamples
+    if exact:
+        batches = _all_signs(rows.shape[1], size)
+    else:
+        batches = _random_signs(rows.shape[1], num_resamples, size, seed)
+    turned = {"greater": 1, "less": -1, "two-sided": 1}[alternative] * rows
+    observed = turned.sum(axis=1)
+    # Sums of the same numbers in another order are equal.
+    least = np.abs(observed) if alternative == "two-sided" else observed
+    least = least - _rounding(turned)
+    extreme, count = np.zeros(len(rows)), 0
+    for signs in batches:
+        sums = signs @ turned.T
+        if alternative == "two-sided":
+            sums = np.abs(sums)
+        extreme += (sums >= least).sum(axis=0)
+        count += len(signs)
+    return extreme / count if exact else (extreme + 1) / (count + 1)
+
+
+def _all_signs(queries: int, size: int) -> Iterator[np.ndarray]:
+    for start in range(0, 2**queries, size):
+        numbers = np.arange(start, min(start + size, 2**queries))
+        bits = (numbers[:, np.newaxis] >> np.arange(queries)) & 1
+        yield 2.0 * bits - 1
+
+
+def _random_signs(
+    queries: int, number: int, size: int, seed: int
+) -> Iterator[np.ndarray]:
+    random = np.random.default_rng(seed)
+    for start in range(0, number, size):
+        shape = (min(size, number - start), queries)
+        yield 2.0 * random.integers(0, 2, shape, np.int8) - 1

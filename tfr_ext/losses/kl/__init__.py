@@ -1,0 +1,1 @@
+"""The KL losses over judgment distributions (Purpura et al.)."""

@@ -1,0 +1,270 @@
+r"""KL divergences of what scores mean as distributions, and their hinges over pairs.
+
+The hinges: for every item `i` of a list, the sum over the items `j` of a lower label of
+
+    max(0, margin - sign(p_i - p_j) * KL(P_i || P_j)).
+
+Nothing of shape `[batch, list, list]` is kept. With `A_ij = sign(p_i - p_j)` where the
+hinge is open and 0 elsewhere, the derivatives of either divergence are sums of
+`A_ij (s_i - s_j)` and `A_ij (p_i - p_j)` over `j`, and over `i` of the same times the
+upstream gradient: products of `A` and its transpose with a few vectors. So the
+backward pass makes `A` again, a block of rows at a time as the forward pass does, and
+memory is that of one block.
+"""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import tensorflow as tf
+
+from tfr_ext.core import blocks
+
+# Row vectors to the differences of what the divergence compares (only their signs
+# count), and the divergences times these signs.
+_Compare = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+
+
+# Least distance of a label, as a probability, from 0 and 1.
+MIN_LABEL = 1e-6
+# Standard deviations whose squares and their inverses are finite float32.
+SIGMA = (1e-9, 1e9)
+# Scores beyond are as good as this one, whose products are finite in float32.
+_MAX_LOGIT = 1e20
+# Probabilities have logits between this far from 0 and from 1.
+_MIN_PROBABILITY = 1e-7
+
+
+def logits(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
+    """Returns the logits that scores stand for, which are finite unless NaN.
+
+    Args:
+        scores: logits, or probabilities, which count as within `[1e-7, 1 - 1e-7]`.
+        from_logits: which of them.
+    """
+    if from_logits:
+        return tf.clip_by_value(scores, -_MAX_LOGIT, _MAX_LOGIT)
+    # In float32, 1 - 1e-7 is 1.2e-7 away from 1.
+    p, q = (
+        tf.clip_by_value(chance, _MIN_PROBABILITY, 1.0)
+        for chance in (scores, 1 - scores)
+    )
+    return tf.math.log(p) - tf.math.log(q)
+
+
+def log_probabilities(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
+    """Returns the log-probabilities over the last dimension, finite unless NaN.
+
+    Args:
+        scores: logits, or probabilities, which count as within `[1e-7, 1 - 1e-7]`.
+        from_logits: which of them.
+    """
+    if from_logits:
+        return tf.nn.log_softmax(logits(scores, True))
+    p = tf.clip_by_value(scores, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
+    return tf.math.log(p)
+
+
+def probabilities(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
+    """Returns the probabilities that scores stand for, in `[0, 1]`.
+
+    Args:
+        scores: logits, or probabilities, clipped to `[0, 1]`.
+        from_logits: which of them.
+    """
+    return tf.sigmoid(scores) if from_logits else tf.clip_by_value(scores, 0.0, 1.0)
+
+
+def binomial_hinge(
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    mask: tf.Tensor,
+    num_trials: int,
+    margin: float,
+    symmetric: bool = False,
+) -> tf.Tensor:
+    """Sums the hinge over each item's pairs, P_i binomial with chance sigmoid(logit).
+
+    Args:
+        logits: finite logits of the chances of success, `[batch, list]`.
+        labels: labels, 0 at padding, `[batch, list]`.
+        mask: True at real items, `[batch, list]`.
+        num_trials: number of trials of all the distributions.
+        margin: divergence from which on a pair in the right order costs nothing.
+        symmetric: whether to add the reverse divergence, `KL(P_j || P_i)`.
+
+    Returns:
+        A tensor of shape `[batch, list]`.
+
+    Examples:
+        >>> logits = tf.math.log([[1., 3.]])  # chances 1/2 and 3/4
+        >>> labels = tf.constant([[1., 0.]])
+        >>> binomial_hinge(logits, labels, labels >= 0, 1, 1.0).numpy().round(4)
+        array([[1.1438, 0.    ]], dtype=float32)
+    """
+
+    @tf.custom_gradient
+    def hinge(s: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        p, q = tf.sigmoid(s), tf.sigmoid(-s)
+        if symmetric:
+            features = [s, p]
+
+            def compare(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                differences = _differences(rows[..., 0], s)
+                return differences, num_trials * differences * tf.abs(
+                    _differences(rows[..., 1], p)
+                )
+
+        else:
+            # KL / num_trials = -entropy_i - log(1 - p_j) - p_i s_j, rearranged so that
+            # no two large terms cancel where the chances are near 0 or 1.
+            spare = tf.math.softplus(-tf.abs(s))
+            entropy = spare + tf.abs(s) * tf.sigmoid(-tf.abs(s))
+            features = [s, p, -entropy, q, tf.ones_like(s)]
+            columns = num_trials * tf.stack(
+                [tf.nn.relu(-s), tf.ones_like(s), tf.nn.relu(s), spare], axis=1
+            )
+
+            def compare(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                differences = _differences(rows[..., 0], s)
+                divergences = tf.matmul(rows[..., 1:], columns)
+                return differences, tf.sign(differences) * divergences
+
+        pairs = _Pairs(labels, mask, margin, features, compare)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            (row_s, row_p), (column_s, column_p) = pairs.sums_of_differences(
+                upstream, [s, p]
+            )
+            variance = p * q
+            rows, columns = variance * row_s, column_p
+            if symmetric:
+                rows, columns = rows + row_p, columns + variance * column_s
+            return num_trials * (columns - upstream * rows)
+
+        return pairs.sums(), gradient
+
+    return hinge(logits)
+
+
+def gaussian_hinge(
+    means: tf.Tensor,
+    labels: tf.Tensor,
+    mask: tf.Tensor,
+    sigma: float,
+    margin: float,
+    symmetric: bool = False,
+) -> tf.Tensor:
+    """Sums the hinge over each item's pairs, P_i Gaussian of one standard deviation.
+
+    Args:
+        means: means of the distributions, `[batch, list]`.
+        labels: labels, 0 at padding, `[batch, list]`.
+        mask: True at real items, `[batch, list]`.
+        sigma: standard deviation of all the distributions.
+        margin: divergence from which on a pair in the right order costs nothing.
+        symmetric: whether to add the reverse divergence, `KL(P_j || P_i)`.
+
+    Returns:
+        A tensor of shape `[batch, list]`.
+
+    Examples:
+        >>> means, labels = tf.constant([[1., 3.]]), tf.constant([[1., 0.]])
+        >>> gaussian_hinge(means, labels, labels >= 0, 2.0, 1.0).numpy().round(4)
+        array([[1.5, 0. ]], dtype=float32)
+    """
+
+    @tf.custom_gradient
+    def hinge(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        def compare(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            differences = _differences(rows[..., 0], x)
+            return differences, differences * tf.abs(differences)
+
+        pairs = _Pairs(labels, mask, margin, [x], compare)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            (rows,), (columns,) = pairs.sums_of_differences(upstream, [x])
+            return 2 * (columns - upstream * rows)
+
+        return pairs.sums(), gradient
+
+    # In this unit the divergence is the squared difference.
+    return hinge(means * ((1 if symmetric else 0.5) ** 0.5 / sigma))
+
+
+def _differences(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    return rows[:, :, tf.newaxis] - columns[:, tf.newaxis, :]
+
+
+class _Pairs:
+    """The pairs of lists with a lower second label, and sums over their hinges."""
+
+    def __init__(
+        self,
+        labels: tf.Tensor,
+        mask: tf.Tensor,
+        margin: float,
+        features: list[tf.Tensor],
+        compare: _Compare,
+    ):
+        # No label is less than that of a row of padding, 0, or of padding as column.
+        self._labels = labels
+        self._lower = tf.where(mask, labels, labels.dtype.max)
+        self._margin = margin
+        self._features = features
+        self._compare = compare
+
+    def sums(self) -> tf.Tensor:
+        """Returns the sum of the hinges of each row, `[batch, list]`."""
+
+        def block(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            _, signed = self._compare(rows[..., 1:])
+            hinges = tf.where(
+                self._is_pair(rows), tf.nn.relu(self._margin - signed), 0.0
+            )
+            return tf.reduce_sum(hinges, axis=2, keepdims=True), tf.constant(0.0)
+
+        sums, _ = blocks.by_rows(
+            block, tf.stack([self._labels, *self._features], axis=2), tf.constant(0.0)
+        )
+        return sums[..., 0]
+
+    def sums_of_differences(
+        self, upstream: tf.Tensor, vectors: list[tf.Tensor]
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Sums A_ij (v_i - v_j) over j, and upstream_i A_ij (v_i - v_j) over i.
+
+        Args:
+            upstream: `[batch, list]`.
+            vectors: each `v`, `[batch, list]`.
+
+        Returns:
+            The sums over `j` of each vector and the sums over `i`, `[batch, list]`.
+        """
+        ones_and_vectors = tf.stack([tf.ones_like(upstream), *vectors], axis=2)
+        weighted = upstream[..., tf.newaxis] * ones_and_vectors
+        size = weighted.shape[2]
+
+        def block(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            differences, signed = self._compare(rows[..., 1:-size])
+            is_open = self._is_pair(rows) & (signed < self._margin)
+            signs = tf.where(is_open, tf.sign(differences), 0.0)
+            return (
+                tf.matmul(signs, ones_and_vectors),
+                tf.matmul(signs, rows[..., -size:], transpose_a=True),
+            )
+
+        features = tf.stack([self._labels, *self._features], axis=2)
+        by_row, by_column = (
+            tf.unstack(sums, num=size, axis=2)
+            for sums in blocks.by_rows(
+                block, tf.concat([features, weighted], 2), tf.zeros_like(weighted)
+            )
+        )
+        return (
+            [v * by_row[0] - sums for v, sums in zip(vectors, by_row[1:])],
+            [sums - v * by_column[0] for v, sums in zip(vectors, by_column[1:])],
+        )
+
+    def _is_pair(self, rows: tf.Tensor) -> tf.Tensor:
+        return rows[..., :1] > self._lower[:, tf.newaxis, :]

@@ -1,0 +1,264 @@
+"""TensorFlow Ranking's own losses, with the faults mended that can be.
+
+Each class is TensorFlow Ranking's and computes the same on lists without padding and
+with scores that are not far apart. It takes the inputs that the losses of this package
+take, its means are over real items, and padding does not change it. What remains is
+told by `caveats()`. Whoever wants the untouched class has `tfr.keras.losses`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_ranking as tfr
+from tensorflow_ranking.python import losses_impl
+
+from tfr_ext.core import checks, inputs, masked
+from tfr_ext.core.inputs import TensorLike
+from tfr_ext.losses import base
+from tfr_ext.losses.tfr import computations, lambda_weights, plackett_luce
+from tfr_ext.losses.tfr.mended import (
+    RANDOM,
+    TIES,
+    Itemwise,
+    Pairwise,
+    Sampled,
+    TFRLoss,
+)
+
+_Keys = tfr.keras.losses.RankingLossKey
+
+
+@base.register
+class PairwiseHingeLoss(Pairwise, tfr.keras.losses.PairwiseHingeLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+    IMPL = computations.PairwiseHinge
+
+
+@base.register
+class PairwiseLogisticLoss(Pairwise, tfr.keras.losses.PairwiseLogisticLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+    IMPL = computations.PairwiseLogistic
+
+
+@base.register
+class PairwiseSoftZeroOneLoss(Pairwise, tfr.keras.losses.PairwiseSoftZeroOneLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+
+@base.register
+class PairwiseMSELoss(Pairwise, tfr.keras.losses.PairwiseMSELoss):
+    """TensorFlow Ranking's loss of that name."""
+
+    IMPL = computations.PairwiseMSE
+
+
+@base.register
+class YetiLogisticLoss(Sampled, Pairwise, tfr.keras.losses.YetiLogisticLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+    IMPL = computations.PairwiseLogistic
+    LAMBDA_WEIGHTS = (losses_impl.YetiDCGLambdaWeight,)
+
+
+@base.register
+class SigmoidCrossEntropyLoss(Itemwise, tfr.keras.losses.SigmoidCrossEntropyLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+    CAVEATS = (
+        "takes labels for probabilities; one above 1 rewards a higher score without "
+        "bound",
+    )
+
+
+@base.register
+class MeanSquaredLoss(Itemwise, tfr.keras.losses.MeanSquaredLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+
+@base.register
+class OrdinalLoss(Itemwise, tfr.keras.losses.OrdinalLoss):
+    """TensorFlow Ranking's loss of that name, of scores `[batch, list, ordinal_size]`.
+
+    Its configuration has all arguments, which TensorFlow Ranking's has not.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        ordinal_size: int = 1,
+        use_fraction_label: bool = False,
+        **kwargs: Any,
+    ):
+        """See `tfr.keras.losses.OrdinalLoss`."""
+        kwargs["ordinal_size"] = checks.at_least("ordinal_size", ordinal_size, 1)
+        kwargs["use_fraction_label"] = checks.boolean(
+            "use_fraction_label", use_fraction_label
+        )
+        super().__init__(*args, **kwargs)
+        self._ordinals = {
+            name: kwargs[name] for name in ("ordinal_size", "use_fraction_label")
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """See `TFRLoss`."""
+        return {**super().get_config(), **self._ordinals}
+
+    def _dense(
+        self, y_true: TensorLike, y_pred: TensorLike
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        if isinstance(y_pred, tf.RaggedTensor):
+            first = tf.ragged.map_flat_values(lambda s: s[:, 0], y_pred)
+            scores = y_pred.to_tensor()
+        else:
+            scores = tf.convert_to_tensor(y_pred)
+            if scores.shape.rank != 3:
+                raise ValueError(
+                    "`y_pred` must have the shape [batch, list, ordinal_size]. "
+                    f"Received: y_pred {scores.shape}."
+                )
+            first = scores[..., 0]
+        labels, _ = super()._dense(y_true, first)
+        return labels, tf.cast(scores, tf.float32)
+
+    def _cleaned(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        return inputs.where_real(mask, scores)
+
+
+class _SoftmaxLoss(TFRLoss):
+    LAMBDA_WEIGHTS = (losses_impl.DCGLambdaWeight,)
+
+    def _check_lambda_weight(self, weight: lambda_weights.LambdaWeight) -> None:
+        super()._check_lambda_weight(weight)
+        if weight._smooth_fraction:
+            self._refuse("smooth_fraction", "it blends weights of pairs")
+        if weight._topn is not None and not weight._normalized:
+            self._refuse("topn", "without `normalized`, it cuts off pairs")
+
+    def _refuse(self, parameter: str, why: str) -> None:
+        raise ValueError(
+            f"`{parameter}` of a lambda weight has no effect in {type(self).__name__}: "
+            f"{why}, and this loss has none. Leave it out."
+        )
+
+    def caveats(self) -> list[str]:
+        """See `TFRLoss`."""
+        return [] if self._lambda_weight is None else [TIES.format("scores")]
+
+
+@base.register
+class SoftmaxLoss(_SoftmaxLoss, tfr.keras.losses.SoftmaxLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+    SHIFTED = True
+
+
+@base.register
+class CalibratedSoftmaxLoss(_SoftmaxLoss, tfr.keras.losses.CalibratedSoftmaxLoss):
+    """TensorFlow Ranking's loss of that name; it takes ragged tensors as well."""
+
+    def __call__(
+        self,
+        y_true: TensorLike,
+        y_pred: TensorLike,
+        sample_weight: TensorLike | None = None,
+    ) -> tf.Tensor:
+        """Computes the reduced, weighted loss; see `TFRLoss`."""
+        labels, scores, weights = self._clean(y_true, y_pred, sample_weight)
+        zeros = tf.zeros([masked.batch_size(labels), 1])
+        with_virtual = (
+            tf.concat([labels, zeros + self._virtual_label], axis=1),
+            tf.concat([scores, zeros], axis=1),
+            weights,
+        )
+        # Not TensorFlow Ranking's, which wants a list size that the graph knows.
+        return super(tfr.keras.losses.CalibratedSoftmaxLoss, self).__call__(
+            *with_virtual
+        )
+
+    def _weights(
+        self, sample_weight: TensorLike | None, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor | None:
+        weights = super()._weights(sample_weight, labels, mask)
+        if weights is None:
+            return None
+        # A weight of the list is the virtual item's too; beside weights of items, it
+        # has 1.
+        virtual = tf.ones([masked.batch_size(labels), 1])
+        if not isinstance(sample_weight, tf.RaggedTensor):
+            given = inputs.of_known_rank(sample_weight, labels)
+            given = tf.cast(given, tf.float32)
+            if given.shape.rank == 2:
+                of_list = masked.list_size(given) == 1
+                virtual = tf.where(of_list, given[:, :1], virtual)
+            else:
+                virtual *= given[:, tf.newaxis] if given.shape.rank else given
+        return tf.concat([weights, virtual], axis=1)
+
+
+@base.register
+class UniqueSoftmaxLoss(TFRLoss, tfr.keras.losses.UniqueSoftmaxLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+    IMPL = computations.UniqueSoftmax
+
+
+@base.register
+class ListMLELoss(TFRLoss, tfr.keras.losses.ListMLELoss):
+    """TensorFlow Ranking's loss of that name, see `plackett_luce`."""
+
+    LAMBDA_WEIGHTS = (losses_impl.ListMLELambdaWeight,)
+    CAVEATS = (TIES.format("labels"),)
+    IMPL = plackett_luce.ListMLE
+
+
+@base.register
+class ApproxNDCGLoss(TFRLoss, tfr.keras.losses.ApproxNDCGLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+
+@base.register
+class ApproxMRRLoss(TFRLoss, tfr.keras.losses.ApproxMRRLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+
+@base.register
+class GumbelApproxNDCGLoss(Sampled, tfr.keras.losses.GumbelApproxNDCGLoss):
+    """TensorFlow Ranking's loss of that name."""
+
+
+@base.register
+class CoupledRankDistilLoss(TFRLoss, tfr.keras.losses.CoupledRankDistilLoss):
+    """TensorFlow Ranking's loss of that name, see `plackett_luce`."""
+
+    CAVEATS = (RANDOM,)
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        """See `TFRLoss`."""
+        super().__init__(*args, **kwargs)
+        self._loss = plackett_luce.CoupledRankDistil(
+            self._loss.name, self._sample_size, self._topk, self._temperature
+        )
+
+
+LOSSES: dict[str, type[TFRLoss]] = {
+    _Keys.PAIRWISE_HINGE_LOSS: PairwiseHingeLoss,
+    _Keys.PAIRWISE_LOGISTIC_LOSS: PairwiseLogisticLoss,
+    _Keys.PAIRWISE_SOFT_ZERO_ONE_LOSS: PairwiseSoftZeroOneLoss,
+    _Keys.PAIRWISE_MSE_LOSS: PairwiseMSELoss,
+    _Keys.YETI_LOGISTIC_LOSS: YetiLogisticLoss,
+    _Keys.SOFTMAX_LOSS: SoftmaxLoss,
+    _Keys.CALIBRATED_SOFTMAX_LOSS: CalibratedSoftmaxLoss,
+    _Keys.UNIQUE_SOFTMAX_LOSS: UniqueSoftmaxLoss,
+    _Keys.SIGMOID_CROSS_ENTROPY_LOSS: SigmoidCrossEntropyLoss,
+    _Keys.MEAN_SQUARED_LOSS: MeanSquaredLoss,
+    _Keys.ORDINAL_LOSS: OrdinalLoss,
+    _Keys.LIST_MLE_LOSS: ListMLELoss,
+    _Keys.APPROX_NDCG_LOSS: ApproxNDCGLoss,
+    _Keys.APPROX_MRR_LOSS: ApproxMRRLoss,
+    _Keys.GUMBEL_APPROX_NDCG_LOSS: GumbelApproxNDCGLoss,
+    _Keys.COUPLED_RANKDISTIL_LOSS: CoupledRankDistilLoss,
+}

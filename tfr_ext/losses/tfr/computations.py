@@ -1,0 +1,98 @@
+"""TensorFlow Ranking's computations of single losses, with their faults mended.
+
+Each class takes the place of the one that a loss of `tfr.keras.losses` computes with.
+`plackett_luce` has those of ListMLE and RankDistil.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+from tensorflow_ranking.python import losses_impl
+
+from tfr_ext.core import inputs
+
+
+def below(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the scores with padding well below all real items.
+
+    TensorFlow Ranking sets it some 1e-6 below, which rounding may undo.
+
+    Args:
+        scores: scores, finite or NaN, `[batch, list]`.
+        mask: True at real items, `[batch, list]`.
+    """
+    lowest = tf.where(mask, scores, scores.dtype.max)
+    lowest = tf.stop_gradient(tf.reduce_min(lowest, axis=1, keepdims=True))
+    return tf.where(mask, scores, lowest - tf.abs(lowest) - 1)
+
+
+class PairwiseHinge(losses_impl.PairwiseHingeLoss):
+    """TensorFlow Ranking's hinge loss, exact in graphs where scores are large."""
+
+    def _pairwise_loss(self, pairwise_logits: tf.Tensor) -> tf.Tensor:
+        # A graph makes (1 + y) - x of TensorFlow Ranking's 1 - (x - y), and so 0 of
+        # the 1 of two equal scores of 1e8.
+        return 1 - tf.minimum(1.0, pairwise_logits)
+
+
+class PairwiseLogistic(losses_impl.PairwiseLogisticLoss):
+    """TensorFlow Ranking's logistic loss, with its slope where scores are equal."""
+
+    def _pairwise_loss(self, pairwise_logits: tf.Tensor) -> tf.Tensor:
+        # TensorFlow Ranking's relu(-x) + log1p(exp(-abs(x))) has slope 0 at 0.
+        return tf.math.softplus(-pairwise_logits)
+
+
+class PairwiseMSE(losses_impl.PairwiseMSELoss):
+    """TensorFlow Ranking's squared loss of pairs, blind to pairs that do not count."""
+
+    def _compute_unreduced_loss_impl(
+        self, labels: tf.Tensor, logits: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        losses, weights = super()._compute_unreduced_loss_impl(labels, logits, mask)
+        # The square of far scores is infinite, and times a weight of 0 NaN.
+        beside = (weights == 0) & tf.math.is_inf(losses)
+        return tf.where(beside, 0.0, losses), weights
+
+
+class UniqueSoftmax(losses_impl.UniqueSoftmaxLoss):
+    """TensorFlow Ranking's unique softmax, each list by itself."""
+
+    def _compute_unreduced_loss_impl(
+        self, labels: tf.Tensor, logits: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        mask = inputs.real_items(labels) if mask is None else mask
+        labels, logits = (tf.where(mask, x, 0) for x in (labels, logits))
+        lower = labels[:, :, tf.newaxis] > labels[:, tf.newaxis]
+        lower &= mask[:, tf.newaxis]
+        others = logits[:, tf.newaxis] - logits[:, :, tf.newaxis]
+        others = tf.where(lower, others, others.dtype.min)
+        # An item's own: 0, or NaN where its score is, which should be seen.
+        own = (logits - logits)[..., tf.newaxis]
+        each = tf.reduce_logsumexp(tf.concat([others, own], axis=2), axis=2)
+        gains = tf.pow(2.0, labels) - 1
+        value = tf.reduce_sum(each * gains, axis=1, keepdims=True)
+        return value, tf.ones_like(value)
+
+
+class GumbelSampler(losses_impl.GumbelSampler):
+    """TensorFlow Ranking's sampler, of the same draws, without its faults.
+
+    TensorFlow Ranking ties all items that are 46 or more below the best, and XLA cannot
+    compile it where there are weights.
+    """
+
+    def sample(
+        self, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
+        """See `losses_impl.GumbelSampler`; scores are shifted by another constant."""
+        batch, size = tf.unstack(tf.shape(logits))
+        shape = [batch, self._sample_size, size]
+        noise = losses_impl._sample_gumbel(shape, seed=self._seed)
+        logits = (logits[:, tf.newaxis] + noise) / self._temperature
+        labels, weights = (
+            None if x is None else tf.repeat(x, self._sample_size, axis=0)
+            for x in (labels, weights)
+        )
+        logits = tf.reshape(logits, tf.shape(labels))
+        return labels, below(logits, inputs.real_items(labels)), weights

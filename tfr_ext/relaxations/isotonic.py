@@ -1,0 +1,221 @@
+r"""Isotonic regression of batches of rows: the nearest numbers that do not fall.
+
+    v = argmin_{v_1 <= v_2 <= ... <= v_n} sum_p (v_p - y_p)^2
+
+The fit is constant on blocks, and each is the mean of its block: so the gradient takes
+the mean over blocks as well.
+
+Pooling adjacent violators, the usual way, goes through one row number by number. Here
+all rows are fitted at once, by merging neighbours of fitted pieces of 1, 2, 4, ...
+numbers. Where the left piece `l` ends above the start of the right one `r`, one block
+arises, of what is above its mean `m` on the left and below it on the right:
+
+    v = (min(l, m), max(r, m)),    m = max_i min_j mean(l_i, ..., r_j)
+
+A left number `t` is in it if a mean that starts at it is below it, that is, if
+
+    g(t) = sum_{l >= t} (l - t) - sum_{r < t} (t - r) < 0
+
+which one search and prefix sums tell of all `t`; then `m` is the least mean that the
+right may add to them. If nothing is pooled, `l_last <= m <= r_first` changes nothing.
+The time for a row of L numbers is O(L log^2 L), whatever they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.core import masked
+
+# Pieces up to so long are merged by looking at all pairs (i, j).
+_WIDTH = 16
+# Rows of unknown size may be so long.
+_LONGEST = 2**18
+# Fits that differ by less, relatively, are equal: what is left is rounding.
+_TOLERANCE = 1e-12
+
+
+def isotonic_regression(y: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the nearest non-decreasing numbers to each row, in least squares.
+
+    Where blocks just touch, the gradient is that of one block.
+
+    Args:
+        y: float32 or float64 tensor of shape `[batch, list]`, finite where real.
+        mask: bool tensor of the same shape, True at real numbers, which come first.
+
+    Returns:
+        A tensor like `y`, 0 at padding.
+
+    Examples:
+        >>> y = tf.constant([[1., 4., 2., 6.]])
+        >>> isotonic_regression(y, y > 0).numpy()
+        array([[1., 3., 3., 6.]], dtype=float32)
+    """
+
+    @tf.custom_gradient
+    def regression(y: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        fitted = fit(tf.cast(y, tf.float64), mask)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            upstream = tf.where(mask, tf.cast(upstream, tf.float64), 0)
+            means = block_means(fitted, upstream)
+            return tf.cast(tf.where(mask, means, 0), y.dtype)
+
+        return tf.cast(tf.where(mask, fitted, 0), y.dtype), gradient
+
+    return regression(y)
+
+
+def fit(y: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the fit of float64 rows, without gradient; padding is above all else."""
+    y = tf.stop_gradient(y)
+    top = 1 + 2 * tf.reduce_max(tf.abs(tf.where(mask, y, 0)))
+    y = tf.where(mask, y, top)
+    size = masked.list_size(y)
+    width = _WIDTH
+    if isinstance(size, int):
+        power = 1 << max(size - 1, 0).bit_length()
+        width = min(width, power)
+        fitted = _short_pieces(_filled(y, power, top), width)
+        while width < power:
+            fitted = _merge(fitted, width)
+            width *= 2
+    else:
+        padded = -(-size // width) * width
+        fitted = _short_pieces(_filled(y, padded, top), width)
+        fitted = _long_pieces(fitted, width, top)
+    return fitted[:, :size]
+
+
+def block_means(fitted: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    """Returns the mean of float64 `x` over each block of equal numbers of a fit."""
+    left, right = fitted[:, :-1], fitted[:, 1:]
+    scale = tf.maximum(tf.abs(left), tf.abs(fitted[:, :1]))
+    rises = right - left > _TOLERANCE * scale
+    starts = tf.pad(rises, [[0, 0], [1, 0]], constant_values=True)
+    block = tf.cumsum(tf.reshape(tf.cast(starts, tf.int32), [-1])) - 1
+    flat = tf.reshape(x, [-1])
+    size = tf.size(flat)
+    sums = tf.math.unsorted_segment_sum(flat, block, size)
+    counts = tf.math.unsorted_segment_sum(tf.ones_like(flat), block, size)
+    means = sums / tf.maximum(counts, 1)
+    return tf.reshape(tf.gather(means, block), tf.shape(x))
+
+
+def _filled(y: tf.Tensor, size: masked.Size, top: tf.Tensor) -> tf.Tensor:
+    """Returns rows of `size` numbers, by `top` behind them."""
+    spare = size - masked.list_size(y)
+    if isinstance(spare, int) and spare == 0:
+        return y
+    return tf.pad(y, [[0, 0], [0, spare]], constant_values=top)
+
+
+def _long_pieces(fitted: tf.Tensor, width: int, top: tf.Tensor) -> tf.Tensor:
+    """Merges fitted pieces of `width` numbers, and what becomes of them, to the end.
+
+    XLA needs to know the length of a piece, so this is no loop.
+    """
+    size = masked.list_size(fitted)
+    message = f"Rows of unknown size may have at most {_LONGEST} numbers."
+    with tf.control_dependencies(
+        [tf.debugging.assert_less_equal(size, _LONGEST, message)]
+    ):
+        fitted = tf.identity(fitted)
+    half = width
+    while half < _LONGEST:
+
+        def merged(pieces: tf.Tensor = fitted, half: int = half) -> tf.Tensor:
+            return _merge_padded(pieces, half, top)
+
+        fitted = tf.cond(half < size, merged, lambda pieces=fitted: pieces)
+        half *= 2
+    return fitted
+
+
+# A function of its own, so that it is traced once for all lengths.
+@tf.function(
+    autograph=False,
+    input_signature=[
+        tf.TensorSpec([None, None], tf.float64),
+        tf.TensorSpec([], tf.int32),
+        tf.TensorSpec([], tf.float64),
+    ],
+)
+def _merge_padded(fitted: tf.Tensor, half: tf.Tensor, top: tf.Tensor) -> tf.Tensor:
+    size = masked.list_size(fitted)
+    even = -(-size // (2 * half)) * 2 * half
+    return _merge(_filled(fitted, even, top), half)[:, :size]
+
+
+def _merge(fitted: tf.Tensor, half: masked.Size) -> tf.Tensor:
+    """Merges neighbouring fitted pieces of `half` numbers."""
+    left, right = _halves(fitted, half)
+    below = tf.searchsorted(right, left)  # how many of the right
+    sums = tf.cumsum(right, axis=1)
+    first = tf.range(tf.shape(left)[0])[:, tf.newaxis] * (half + 1)
+    of_below = tf.gather(
+        tf.reshape(tf.pad(sums, [[0, 0], [1, 0]]), [-1]), below + first
+    )
+    numbers = tf.cast(tf.range(1, half + 1), left.dtype)
+    counts = tf.cast(half + 1 + below, left.dtype) - numbers
+    excess = tf.cumsum(left, axis=1, reverse=True) + of_below - counts * left
+    pooled = excess < 0
+    count = tf.reduce_sum(tf.cast(pooled, left.dtype), axis=1, keepdims=True)
+    total = tf.reduce_sum(
+        tf.where(pooled, left, tf.zeros_like(left)), axis=1, keepdims=True
+    )
+    means = (total + sums) / (count + numbers)
+    value = tf.reduce_min(means, axis=1, keepdims=True)
+    return _pool(fitted, left, right, value)
+
+
+def _short_pieces(y: tf.Tensor, width: int) -> tf.Tensor:
+    """Fits pieces of `width` numbers.
+
+    Means of the numbers themselves serve as well as those of their fit, and one product
+    gives all that the merges need.
+    """
+    halves = [2**k for k in range(width.bit_length() - 1)]
+    if not halves:
+        return y
+    means = tf.matmul(tf.reshape(y, [-1, width]), tf.constant(_averages(width)))
+    parts = tf.split(means, [width // 2 * half for half in halves], axis=1)
+    for half, part in zip(halves, parts):
+        pairs = tf.reshape(part, [-1, half, half])
+        value = tf.reduce_max(tf.reduce_min(pairs, axis=2), axis=1, keepdims=True)
+        left, right = _halves(y, half)
+        y = _pool(y, left, right, value)
+    return y
+
+
+@functools.lru_cache
+def _averages(width: int) -> np.ndarray:
+    """Returns columns that average numbers `i` to `j` of the halves of each piece."""
+    columns = []
+    half = 1
+    while half < width:
+        for middle in range(half, width, 2 * half):
+            for i in range(middle - half, middle):
+                for j in range(middle, middle + half):
+                    column = np.zeros(width)
+                    column[i : j + 1] = 1 / (j + 1 - i)
+                    columns.append(column)
+        half *= 2
+    return np.stack(columns, axis=1)
+
+
+def _halves(rows: tf.Tensor, half: masked.Size) -> list[tf.Tensor]:
+    return tf.unstack(tf.reshape(rows, [-1, 2, half]), axis=1)
+
+
+def _pool(
+    rows: tf.Tensor, left: tf.Tensor, right: tf.Tensor, value: tf.Tensor
+) -> tf.Tensor:
+    """Pools what is above `value` on the left and below it on the right."""
+    both = [tf.minimum(left, value), tf.maximum(right, value)]
+    return tf.reshape(tf.stack(both, axis=1), tf.shape(rows))

@@ -1,0 +1,284 @@
+"""Training that can be killed at any moment and goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.core.files import write_atomically
+
+_STATE_FILE = "state.json"
+# What a directory of checkpoints has of ours, half-written files among it.
+_CHECKPOINT = re.compile(r"(last|best)-\d+(_temp|\.[^/]*)")
+_REMEDY = (
+    "Start anew: pipelines.train does with --overwrite; elsewhere, remove the "
+    "directory of the checkpoints."
+)
+FILES = re.compile(rf"{_CHECKPOINT.pattern}|state\.json(\.writing)?")
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        epochs: finished epochs.
+        history: per finished epoch, losses and metrics.
+        best_epoch: the best epoch by the monitored metric, counted from 1; 0 before.
+        stopped: whether early stopping ended the run.
+    """
+
+    epochs: int = 0
+    history: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    best_epoch: int = 0
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks what a file said.
+
+        Raises:
+            TypeError: if an attribute has another type.
+            ValueError: if the attributes contradict each other.
+        """
+        if type(self.epochs) is not int or type(self.best_epoch) is not int:
+            raise TypeError("`epochs` and `best_epoch` must be integers")
+        if type(self.stopped) is not bool:
+            raise TypeError("`stopped` must be true or false")
+        if not isinstance(self.history, dict) or not all(
+            isinstance(values, list) and all(type(v) in (int, float) for v in values)
+            for values in self.history.values()
+        ):
+            raise TypeError("`history` must have lists of numbers")
+        if not min(self.epochs, 1) <= self.best_epoch <= self.epochs:
+            raise ValueError("`best_epoch` must be one of the finished epochs")
+        if any(len(values) > self.epochs for values in self.history.values()):
+            raise ValueError("`history` must not have more values than `epochs`")
+
+
+def read_progress(directory: str) -> Progress | None:
+    """Reads how far the run has come whose checkpoints a directory has.
+
+    Args:
+        directory: directory of the checkpoints.
+
+    Returns:
+        The progress; None if no epoch was saved.
+
+    Raises:
+        ValueError: if the file that tells it is not as `ResumableTraining` writes it.
+    """
+    path = os.path.join(directory, _STATE_FILE)
+    if not os.path.lexists(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        names = [field.name for field in dataclasses.fields(Progress)]
+        if not isinstance(content, dict) or not {*content} <= {*names}:
+            raise ValueError(f"expected an object with {', '.join(names)}")
+        return Progress(**content)
+    except (OSError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} does not tell how far training has come: {error}. {_REMEDY}"
+        ) from error
+
+
+class ResumableTraining(tf.keras.callbacks.Callback):
+    """Keeps the best epoch, stops early, and saves everything after each epoch.
+
+    The directory holds `state.json`, which names the checkpoint of the last saved
+    epoch (weights and optimizer) and that of the best epoch (weights), and has the
+    history. It is replaced by a rename after both are written: killed at any moment,
+    the directory describes the end of one epoch or of the one before.
+
+    Under a strategy of several workers every worker has to take part in saving; those
+    that are not the `writer` write to a directory that they throw away.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        monitor: str,
+        higher_is_better: bool,
+        patience: int = 0,
+        min_delta: float = 0.0,
+        writer: bool = True,
+        every: int = 1,
+        resume: bool = True,
+        before_writing: Callable[[], None] = lambda: None,
+    ):
+        """Initialises the callback.
+
+        Args:
+            directory: where the checkpoints are, shared by all workers.
+            monitor: name of the metric in the logs, such as 'val_ndcg_10'.
+            higher_is_better: whether more of it is better.
+            patience: epochs without a better one after which to stop; 0 for never.
+            min_delta: the least difference that counts as better.
+            writer: whether this process is the one that writes.
+            every: epochs from one save to the next; the last is saved in any case.
+            resume: whether to go on from the checkpoints that are there.
+            before_writing: called by the writer after the first epoch, before anything
+                is written.
+        """
+        super().__init__()
+        self._directory = directory
+        self._monitor = monitor
+        self._sign = 1.0 if higher_is_better else -1.0
+        self._patience = patience
+        self._min_delta = min_delta
+        self._writer = writer
+        self._every = every
+        self._resume = resume
+        self._before_writing: Callable[[], None] | None = before_writing
+        # Of the best epoch, if that is not saved yet.
+        self._best_weights: list[np.ndarray] | None = None
+        self.progress = Progress()
+
+    def restore(self, model: tf.keras.Model) -> Progress:
+        """Brings a compiled model to where the last finished epoch left it.
+
+        Args:
+            model: the model, built and compiled as before.
+
+        Returns:
+            The progress, that of a new run if there is nothing to go on from.
+
+        Raises:
+            ValueError: if the directory has checkpoints of something else, or ones that
+                cannot be read.
+        """
+        if not self._resume:
+            return self.progress
+        found = read_progress(self._directory)
+        if found is None:
+            self._check_empty()
+            return self.progress
+        self.progress = found
+        if found.epochs:
+            model.optimizer.build(model.trainable_variables)
+            checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+            _read(checkpoint, self._path("last", found.epochs), whole=True)
+        return self.progress
+
+    def restore_best(self, model: tf.keras.Model) -> None:
+        """Gives a model the weights of the best epoch.
+
+        Raises:
+            ValueError: if its checkpoint cannot be read.
+        """
+        path = self._path("best", self.progress.best_epoch)
+        _read(tf.train.Checkpoint(model=model), path)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        if self._writer and self._before_writing is not None:
+            self._before_writing()
+            self._before_writing = None
+        progress = self.progress
+        before = progress.history.get(self._monitor, [])
+        for name, value in (logs or {}).items():
+            progress.history.setdefault(name, []).append(float(value))
+        progress.epochs = epoch + 1
+        if self._is_better(progress.history[self._monitor][-1], before):
+            progress.best_epoch = epoch + 1
+            self._best_weights = self.model.get_weights()
+        waited = progress.epochs - progress.best_epoch
+        if self._patience and waited >= self._patience:
+            progress.stopped = True
+            self.model.stop_training = True
+        if progress.epochs % self._every == 0:
+            self._save_all()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        if self.progress.epochs % self._every:
+            self._save_all()
+
+    def _save_all(self) -> None:
+        epochs, model = self.progress.epochs, self.model
+        if self._writer and read_progress(self._directory) is None:
+            # Without it nobody knows whose a checkpoint is that was cut short.
+            self._write_state(Progress())
+        if self._best_weights is not None:
+            weights = model.get_weights()
+            model.set_weights(self._best_weights)
+            self._save(
+                "best", self.progress.best_epoch, tf.train.Checkpoint(model=model)
+            )
+            model.set_weights(weights)
+            self._best_weights = None
+        self._save(
+            "last",
+            epochs,
+            tf.train.Checkpoint(model=model, optimizer=model.optimizer),
+        )
+        if self._writer:
+            self._write_state(self.progress)
+            self._remove_others()
+
+    def _write_state(self, progress: Progress) -> None:
+        text = json.dumps(dataclasses.asdict(progress), indent=1)
+        write_atomically(os.path.join(self._directory, _STATE_FILE), text)
+
+    def _is_better(self, value: float, before: list[float]) -> bool:
+        if not self.progress.best_epoch:
+            return True
+        best = before[self.progress.best_epoch - 1]
+        return self._sign * (value - best) > self._min_delta
+
+    def _path(self, kind: str, epoch: int) -> str:
+        return os.path.join(self._directory, f"{kind}-{epoch}")
+
+    def _save(self, kind: str, epoch: int, checkpoint: tf.train.Checkpoint) -> None:
+        if self._writer:
+            os.makedirs(self._directory, exist_ok=True)
+            checkpoint.write(self._path(kind, epoch))
+            return
+        with tempfile.TemporaryDirectory() as aside:
+            checkpoint.write(os.path.join(aside, kind))
+
+    def _check_empty(self) -> None:
+        """Checks that there are no checkpoints, which would be replaced."""
+        names = os.listdir(self._directory) if os.path.isdir(self._directory) else []
+        found = sorted(filter(_CHECKPOINT.fullmatch, names))
+        if found:
+            raise ValueError(
+                f"{self._directory} has {found[0]}, but no {_STATE_FILE} that tells of "
+                "which training. Name another directory, or move the checkpoints away."
+            )
+
+    def _remove_others(self) -> None:
+        """Removes checkpoints that `state.json` does not name: older, or cut short."""
+        kept = {f"last-{self.progress.epochs}", f"best-{self.progress.best_epoch}"}
+        for name in os.listdir(self._directory):
+            if _CHECKPOINT.fullmatch(name) and name.split(".")[0] not in kept:
+                path = os.path.join(self._directory, name)
+                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
+def _read(checkpoint: tf.train.Checkpoint, path: str, whole: bool = False) -> None:
+    """Reads a checkpoint, which has to be used up if `whole`."""
+    try:
+        status = checkpoint.read(path)
+        status.assert_consumed() if whole else status.expect_partial()
+    except (
+        tf.errors.OpError,
+        AssertionError,
+        IndexError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"{path}: the checkpoint cannot be read: {reason}. {_REMEDY}"
+        ) from error

@@ -1,0 +1,7 @@
+"""What goes wrong in training, told in numbers and in words."""
+
+from tfr_ext.training.diagnosis.callbacks import LossWatch, TrainingDiagnosis
+from tfr_ext.training.diagnosis.not_finite import StopAtBadLoss, cause
+from tfr_ext.training.diagnosis.suspect_labels import label_warnings
+
+__all__ = ["LossWatch", "StopAtBadLoss", "TrainingDiagnosis", "cause", "label_warnings"]

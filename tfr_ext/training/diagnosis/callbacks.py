@@ -1,0 +1,160 @@
+"""A Keras callback that tells whether training works as it should."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from tfr_ext.core import checks
+from tfr_ext.training.diagnosis import epochs, measures, not_finite
+
+
+class TrainingDiagnosis(tf.keras.callbacks.Callback):
+    """Measures the model on a few training batches after each epoch.
+
+    The batches are the same each time, and the model is as in evaluation (without
+    dropout, with the moving statistics), so that figures of two epochs compare. They
+    join the logs, and what looks wrong is told once. Nothing of training changes.
+
+    | in the logs | what it is |
+    |---|---|
+    | `gradient_norm`, `gradient_norm_max` | global norm of the gradients of all weights: mean over the batches, and the highest |
+    | `idle_lists` | share of the lists whose scores have no gradient (at most a millionth of the largest in the batch), the sum of the next three |
+    | `idle_empty` | ... because nothing in them is relevant |
+    | `idle_equal` | ... because all their labels are equal |
+    | `idle_saturated` | ... although their labels differ |
+    | `relaxed_ndcg_10` | the metric as a metric loss sees it, over the lists with anything relevant |
+    | `exact_ndcg_10` | the metric itself of the same lists |
+
+    The last two, whose names follow metric and cut-off of the loss, are there for
+    losses that have `relaxed_metric()`. Rows of nothing but padding, and lists of
+    weight 0, do not count.
+
+    It is given before the callbacks that are to log the figures:
+
+    ```python
+    model.compile("adam", loss=tfr_ext.losses.SmoothILoss())
+    model.fit(dataset, callbacks=[tfr_ext.training.diagnosis.TrainingDiagnosis(dataset)])
+    ```
+
+    Examples:
+        >>> from tfr_ext import losses
+        >>> x = tf.random.stateless_normal([8, 5, 3], [1, 2])
+        >>> y = tf.cast(x[..., 0] > 0, tf.float32)
+        >>> dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+        >>> model = tf.keras.Sequential(
+        ...     [tf.keras.layers.Dense(1), tf.keras.layers.Reshape([5])])
+        >>> model.compile("adam", loss=losses.SmoothILoss(topn=3))
+        >>> diagnosis = TrainingDiagnosis(dataset)
+        >>> history = model.fit(dataset, callbacks=[diagnosis], verbose=0).history
+        >>> sorted(history)[1:4]
+        ['gradient_norm', 'gradient_norm_max', 'idle_empty']
+        >>> "relaxed_ndcg_3" in history and "exact_ndcg_3" in history
+        True
+    """  # noqa: E501 (table)
+
+    def __init__(
+        self,
+        batches: Iterable[tuple],
+        loss: tf.keras.losses.Loss | None = None,
+        num_batches: int = 8,
+        warn: Callable[[str], Any] = logging.warning,
+    ):
+        """Initialises the callback.
+
+        Args:
+            batches: training batches, `(features, labels)` or `(features, labels,
+                sample_weight)`, such as the dataset that `fit` gets.
+            loss: the loss, that of the compiled model by default.
+            num_batches: how many of the batches are kept and measured.
+            warn: called with each line that tells what looks wrong.
+
+        Raises:
+            ValueError: if `num_batches` is out of range.
+        """
+        super().__init__()
+        self._batches = batches
+        self._loss = loss
+        self._num_batches = checks.at_least("num_batches", num_batches, 1)
+        self._warn = warn
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`.
+
+        Raises:
+            ValueError: if there is no loss object, or no batch.
+        """
+        loss = self._loss or getattr(self.model, "loss", None)
+        if not isinstance(loss, tf.keras.losses.Loss):
+            raise ValueError(
+                "`loss` must be given where the model is not compiled with a "
+                f"tf.keras.losses.Loss. Received: {loss!r}."
+            )
+        self._sample = list(itertools.islice(self._batches, self._num_batches))
+        if not self._sample:
+            raise ValueError("`batches` must have at least one batch.")
+        # As a loss that a model is compiled with: under a strategy Keras refuses the
+        # mean over a batch to others.
+        loss._allow_sum_over_batch_size = True
+        self._metric = measures.relaxed_metric(loss)
+        self._warnings = epochs.EpochWarnings(self._metric, loss.get_config())
+        self._not_finite_told = False
+        strategy = self.model.distribute_strategy
+
+        # Every replica measures the whole batch: gradients of mirrored weights are
+        # to be had inside of a replica only.
+        def run(batch: tuple) -> Any:
+            return strategy.run(measures.of_batch, (self.model, loss, *batch))
+
+        self._run = tf.function(run, reduce_retracing=True)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        logs = {} if logs is None else logs
+        local = self.model.distribute_strategy.experimental_local_results
+        measured = measures.of_all(
+            [
+                {name: local(x)[0] for name, x in self._run(batch).items()}
+                for batch in self._sample
+            ],
+            None if self._metric is None else self._metric.name,
+        )
+        own_loss = measured.pop("loss")
+        logs.update(measured)
+        loss = float(logs.get("loss", 0.0))
+        if not math.isfinite(loss) and not self._not_finite_told:
+            self._not_finite_told = True
+            features, labels = self._sample[0][:2]
+            self._warn(
+                f"The loss became {loss} in epoch {epoch + 1}. "
+                + not_finite.cause(self.model, features, labels)
+            )
+        for line in self._warnings({"loss": own_loss, **measured}):
+            self._warn(f"After epoch {epoch + 1}: {line}")
+
+
+class LossWatch(tf.keras.callbacks.Callback):
+    """Warns where the loss stays the same, epoch after epoch.
+
+    `TrainingDiagnosis` does so too, and knows more.
+    """
+
+    def __init__(self, warn: Callable[[str], Any] = logging.warning):
+        """Initialises the callback.
+
+        Args:
+            warn: called with the line that tells it.
+        """
+        super().__init__()
+        self._warn = warn
+        self._warnings = epochs.EpochWarnings()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        for line in self._warnings({"loss": float((logs or {}).get("loss", 0.0))}):
+            self._warn(f"After epoch {epoch + 1}: {line}")

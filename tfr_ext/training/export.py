@@ -1,0 +1,221 @@
+"""Export for TF Serving: a SavedModel that needs nothing but TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from typing import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.data.batches.batching import FEATURES, MASK, score_lists
+from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature
+from tfr_ext.data.lists import RankingLists
+
+SCORES = "scores"
+DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+MASKED_SIGNATURE = "masked"
+ELWC_SIGNATURE = "elwc"
+
+_ASIDE = ".tfr_ext-writing-"
+_EXTRA, _ABOUT = "assets.extra", "tfr_ext.json"
+
+
+def signatures(
+    model: tf.keras.Model, elwc_features: ElwcFeatures | None = None
+) -> dict[str, Callable]:
+    """Returns the functions by which a ranker is served.
+
+    All give `{'scores': [batch, list]}` for lists of any size; padding gets the lowest
+    finite float, so that it sorts last. A list with a NaN among the features of its
+    real items gets NaN for all of them, and so shows that it cannot be ranked.
+
+    *   `serving_default`: `float_features` `[batch, list, features]`, all items real.
+    *   `masked`: `float_features` and `mask` `[batch, list]`, True at real items.
+    *   `elwc`: serialised `ExampleListWithContext` protos `[batch]`, which have
+        `elwc_features`. If one is missing, or has another width or type, the request
+        ends with a `tf.errors.InvalidArgumentError`.
+
+    Args:
+        model: a model of `{'float_features', 'mask'}`.
+        elwc_features: what the features of an item are called in the protos;
+            `float_features` of the examples by default.
+
+    Raises:
+        ValueError: if they are not as many as the model takes.
+    """
+    num_features = model.input_shape[FEATURES][-1]
+    in_protos = elwc_features or ElwcFeatures((NumericFeature(FEATURES, num_features),))
+    if in_protos.num_features != num_features:
+        raise ValueError(
+            f"`elwc_features` are {in_protos.num_features} numbers, but the model "
+            f"takes {num_features}."
+        )
+    features_spec = tf.TensorSpec([None, None, num_features], tf.float32, FEATURES)
+
+    def scored(features: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Servers do not check the shapes of a signature, and one feature would be
+        # taken for all. What TensorFlow knows already, it would not look at again.
+        features = tf.compat.v1.placeholder_with_default(features, [None] * 3)
+        features = tf.ensure_shape(features, [None, None, num_features])
+        shapes = tf.shape(features)[:2], tf.shape(mask)
+        with tf.control_dependencies([tf.debugging.assert_equal(*shapes)]):
+            mask = tf.identity(mask)
+        scores = model({FEATURES: features, MASK: mask}, training=False)
+        # A transform may hide a NaN in the maximum of its list, and so may a ReLU.
+        unknown = tf.reduce_any(tf.math.is_nan(features), axis=2) & mask
+        unknown = tf.reduce_any(unknown, axis=1, keepdims=True)
+        scores = tf.where(unknown, float("nan"), scores)
+        return {SCORES: tf.where(mask, scores, scores.dtype.min)}
+
+    @tf.function(input_signature=[features_spec])
+    def serving_default(float_features: tf.Tensor) -> dict[str, tf.Tensor]:
+        return scored(float_features, tf.ones(tf.shape(float_features)[:2], tf.bool))
+
+    @tf.function(
+        input_signature=[features_spec, tf.TensorSpec([None, None], tf.bool, MASK)]
+    )
+    def masked(float_features: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        return scored(float_features, mask)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def elwc(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return scored(*in_protos.parse(examples))
+
+    return {
+        DEFAULT_SIGNATURE: serving_default,
+        MASKED_SIGNATURE: masked,
+        ELWC_SIGNATURE: elwc,
+    }
+
+
+def next_version(export_dir: str) -> str:
+    """Returns the path of a version higher than any under `export_dir`."""
+    versions = [0]
+    if os.path.isdir(export_dir):
+        versions += [int(name) for name in os.listdir(export_dir) if name.isdigit()]
+    return os.path.join(export_dir, str(max(versions) + 1))
+
+
+def export_ranker(
+    model: tf.keras.Model,
+    export_dir: str,
+    max_label: float | None = None,
+    elwc_features: ElwcFeatures | None = None,
+) -> str:
+    """Exports a ranker as the next version under `export_dir`.
+
+    It is written aside and renamed, so that a server never sees half a model.
+
+    Args:
+        model: a model of `{'float_features', 'mask'}`.
+        export_dir: the directory of versions that TF Serving watches.
+        max_label: the highest grade of the collection that it was trained on, if that
+            is known; kept for its evaluation.
+        elwc_features: see `signatures`.
+
+    Returns:
+        The directory of the version.
+    """
+    os.makedirs(export_dir, exist_ok=True)
+    for name in os.listdir(export_dir):
+        if name.startswith(_ASIDE):  # left by a process that was killed
+            shutil.rmtree(os.path.join(export_dir, name))
+    target = next_version(export_dir)
+    module = tf.Module()
+    module.model = model
+    aside = tempfile.mkdtemp(prefix=_ASIDE, dir=export_dir)
+    try:
+        os.chmod(aside, 0o755)  # mkdtemp's own mode would keep a server out
+        tf.saved_model.save(module, aside, signatures=signatures(model, elwc_features))
+        # Where a SavedModel has what is not for TensorFlow.
+        os.makedirs(os.path.join(aside, _EXTRA))
+        with open(os.path.join(aside, _EXTRA, _ABOUT), "w", encoding="utf-8") as file:
+            json.dump({"max_label": max_label}, file)
+        os.rename(aside, target)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return target
+
+
+class ExportedScorer:
+    """An exported ranker, loaded again to score lists in memory.
+
+    Attributes:
+        num_features: features that it takes.
+        max_label: the highest grade of its collection, if the export tells.
+    """
+
+    def __init__(self, directory: str):
+        """Loads a SavedModel.
+
+        Args:
+            directory: the directory of one version.
+
+        Raises:
+            ValueError: if it is no SavedModel that `export_ranker` wrote.
+        """
+        if not tf.saved_model.contains_saved_model(directory):
+            raise ValueError(f"{directory} has no SavedModel.")
+        # Kept, because its functions do not keep the weights alive.
+        self._loaded = tf.saved_model.load(directory)
+        if MASKED_SIGNATURE not in self._loaded.signatures:
+            raise ValueError(
+                f"The SavedModel in {directory} has no signature {MASKED_SIGNATURE!r}. "
+                f"It has: {', '.join(self._loaded.signatures) or 'none'}."
+            )
+        self._masked = self._loaded.signatures[MASKED_SIGNATURE]
+        spec = self._masked.structured_input_signature[1][FEATURES]
+        self.num_features = spec.shape[-1]
+        self.max_label = _read_max_label(os.path.join(directory, _EXTRA, _ABOUT))
+
+    def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
+        """Returns float32 scores `[num_items]`, in the order of the items.
+
+        Args:
+            lists: lists with `num_features` features.
+            batch_size: lists scored at a time.
+        """
+        return score_lists(
+            lambda x: self._masked(**{k: tf.constant(v) for k, v in x.items()})[SCORES],
+            lists,
+            batch_size,
+        )
+
+
+def _read_max_label(path: str) -> float | None:
+    """Reads what `export_ranker` wrote of the collection, if it is there."""
+    if not tf.io.gfile.exists(path):
+        return None
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            content = json.loads(file.read())
+        if not isinstance(content, dict) or "max_label" not in content:
+            raise ValueError("expected an object with 'max_label'")
+        highest = content["max_label"]
+        if highest is not None and (type(highest) not in (int, float) or highest <= 0):
+            raise ValueError(f"'max_label' must be positive or null, not {highest!r}")
+    except (RecursionError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not what export_ranker writes: {error}. Export the model again."
+        ) from error
+    return highest
+
+
+def load_scorer(path: str) -> ExportedScorer:
+    """Loads an exported ranker.
+
+    Args:
+        path: the directory of a version, or of versions: then the latest is taken.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if not tf.saved_model.contains_saved_model(path) and os.path.isdir(path):
+        versions = [name for name in os.listdir(path) if name.isdigit()]
+        if versions:
+            path = os.path.join(path, max(versions, key=int))
+    return ExportedScorer(path)

@@ -1,0 +1,199 @@
+"""What a model ends in, by the flags: a score, or a distribution over grades."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_ranking as tfr
+
+from pipelines.flags import shared_flags
+from tfr_ext import data, losses, models
+from tfr_ext.core import grades
+
+# score: one output an item. expected_grade: the expectation of a distribution over
+# grades, for any loss. grades: the distribution itself, for losses that compare it
+# with a distribution of labels.
+KINDS = ("score", "expected_grade", "grades")
+# Losses of distributions over grades: their head is 'grades' unless a flag says else.
+_GRADE_LOSSES = ("pointwise_kl_multinomial_loss",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """The end of a model.
+
+    Attributes:
+        kind: one of `KINDS`.
+        values: the value of each grade; None of a score, and as long as neither flags
+            nor data tell.
+    """
+
+    kind: str
+    values: list[float] | None = None
+
+    @property
+    def num_grades(self) -> int | None:
+        """Outputs of the network per item, if they are of grades."""
+        return None if self.values is None else len(self.values)
+
+    @property
+    def trained_values(self) -> list[float] | None:
+        """Values of the grades if training is on their distribution."""
+        return self.values if self.kind == "grades" else None
+
+    def with_values(
+        self, train: data.RankingLists | data.StreamedLists, max_label: float | None
+    ) -> Head:
+        """Returns the head with evenly spread values, unless the flags gave some.
+
+        Args:
+            train: the training lists, whose highest label is the highest grade.
+            max_label: the highest grade, if a flag says so.
+        """
+        if self.kind == "score" or self.values is not None:
+            return self
+        if train.num_grades is not None:
+            count = train.num_grades
+        else:
+            highest = train.max_label if max_label is None else max_label
+            if highest != math.floor(highest):
+                raise ValueError(
+                    f"--head={self.kind} needs whole grades, but the highest label is "
+                    f"{highest:g} ("
+                    + ("of the training lists" if max_label is None else "--max_label")
+                    + "). --grade_values names the grades of other labels."
+                )
+            count = max(1, int(highest)) + 1
+        return dataclasses.replace(self, values=grades.even_values(count))
+
+    def label_values(
+        self, train: data.RankingLists | data.StreamedLists
+    ) -> list[float] | None:
+        """Returns the values of the grades if labels are their expectations.
+
+        Args:
+            train: the training lists.
+        """
+        if self.trained_values is None or isinstance(train, data.StreamedLists):
+            return None
+        shares = train.label_distributions
+        if shares is None:
+            return None
+        expected = shares @ np.array(self.values)
+        return self.values if np.allclose(expected, train.labels, atol=1e-4) else None
+
+    def loss_params(self, loss: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Returns the loss's parameters, with the values of the grades if it has them.
+
+        Args:
+            loss: key of the loss.
+            params: its parameters.
+        """
+        # Without a balance of classes the loss has no use for them, and refuses them.
+        unused = params.get("class_balance", "batch") is None
+        if (
+            self.trained_values
+            and "grade_values" in losses.parameters(loss)
+            and not unused
+        ):
+            return {**params, "grade_values": self.trained_values}
+        return params
+
+    def check_loss(self, key: str, loss: tf.keras.losses.Loss) -> None:
+        """Checks that a loss takes what the model ends in.
+
+        Args:
+            key: key of the loss.
+            loss: the loss.
+
+        Raises:
+            ValueError: if it does not.
+        """
+        if isinstance(loss, tfr.keras.losses.OrdinalLoss):
+            raise ValueError(
+                "It wants `ordinal_size` scores per item, which no --head gives. It "
+                "trains on a model of your own."
+            )
+        of_grades = getattr(loss, "RANK", 2) == 3
+        if of_grades and self.kind != "grades":
+            raise ValueError(
+                f"--loss={key} compares distributions over grades: it needs "
+                f"--head=grades, not --head={self.kind}."
+            )
+        if self.kind == "grades" and not of_grades:
+            raise ValueError(
+                f"--head=grades is for losses of distributions over grades "
+                f"({', '.join(_GRADE_LOSSES)}), not for --loss={key}. "
+                "--head=expected_grade trains any loss through the grades."
+            )
+
+    def scorer(self, network: tfr.keras.model.Scorer) -> tfr.keras.model.Scorer:
+        """Returns what gives the model's output in training.
+
+        Args:
+            network: the network, with `num_grades` outputs.
+        """
+        if self.kind != "expected_grade" or self.values is None:
+            return network
+        return models.ExpectedGradeScorer(network, self.values)
+
+    def example(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns labels and scores of two items, such as a loss gets."""
+        labels, scores = tf.constant([[1.0, 0.0]]), tf.constant([[0.1, 0.2]])
+        if self.kind != "grades":
+            return labels, scores
+        count = self.num_grades or 2
+        labels = tf.one_hot(tf.cast(labels, tf.int32), count)
+        return labels, scores[..., tf.newaxis] * tf.range(count, dtype=tf.float32)
+
+
+def from_flags(flags: Any, loss_params: dict[str, Any]) -> Head:
+    """Returns the head that the flags name.
+
+    Args:
+        flags: parsed flags, see `pipelines.flags.training_flags`.
+        loss_params: the parameters of the loss.
+
+    Raises:
+        ValueError: if the flags do not fit each other.
+    """
+    kind = flags.head or ("grades" if flags.loss in _GRADE_LOSSES else "score")
+    values = None
+    if flags.grade_values:
+        values = shared_flags.parse_numbers(flags.grade_values, "grade_values")
+        try:
+            grades.check_values("grade_values", values)
+        except ValueError as error:
+            raise ValueError(f"--grade_values: {error}") from error
+        if kind == "score":
+            raise ValueError("--grade_values has no meaning with --head=score.")
+    if flags.binarize_labels is not None and values is not None and len(values) != 2:
+        raise ValueError(
+            f"--binarize_labels={flags.binarize_labels:g} leaves two grades, but "
+            f"--grade_values={','.join(flags.grade_values)} are of {len(values)}."
+        )
+    if kind == "grades":
+        if flags.label_sampling != "none":
+            raise ValueError(
+                f"--label_sampling={flags.label_sampling} gives labels that are not "
+                "grades, as --head=grades wants them."
+            )
+        if loss_params.get("from_logits") is False:
+            raise ValueError(
+                "--head=grades gives logits: --loss_param=from_logits=False does not "
+                "fit."
+            )
+        of_loss = loss_params.get("grade_values")
+        if of_loss is not None:
+            of_loss = grades.check_values("grade_values", of_loss)
+            if values not in (None, of_loss):
+                raise ValueError(
+                    f"--grade_values={','.join(flags.grade_values)} and "
+                    f"--loss_param=grade_values={of_loss} differ. Give one of them."
+                )
+            values = of_loss
+    return Head(kind, values)

@@ -1,0 +1,177 @@
+"""The files that a run leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfr_ext import data, evaluation
+from tfr_ext.core import json_files
+from tfr_ext.data import text_files
+
+# What a run leaves besides exported versions, in the order in which it is removed:
+# without the first it is not finished, without the last nobody knows what it was.
+RUN_FILES = (
+    "metrics.json",
+    "history.tsv",
+    "per_query.tsv",
+    "run.trec",
+    "qrels.trec",
+    "curves.png",
+    "tensorboard",
+    "checkpoints",
+    "flags.cfg",
+)
+
+
+def write_per_query(
+    directory: str, lists: data.RankingLists, values: Mapping[str, np.ndarray]
+) -> None:
+    """Writes `per_query.tsv`; the cell of a query that does not count is empty.
+
+    Args:
+        directory: where the file goes.
+        lists: the lists that were evaluated.
+        values: per-query metrics.
+
+    Raises:
+        ValueError: if the name of a query is empty or has blanks.
+    """
+    for query in lists.query_ids:
+        text_files.check_name(query, "the name of a query")
+    with open(os.path.join(directory, "per_query.tsv"), "w", encoding="utf-8") as file:
+        file.write("\t".join(["query", *values]) + "\n")
+        for q, query in enumerate(lists.query_ids):
+            cells = [
+                f"{v[q]:.9g}" if np.isfinite(v[q]) else "" for v in values.values()
+            ]
+            file.write("\t".join([query, *cells]) + "\n")
+
+
+def write_history(directory: str, history: Mapping[str, list[float]]) -> None:
+    """Writes `history.tsv`: the loss and the metrics, a row per epoch from 1.
+
+    Args:
+        directory: where the file goes.
+        history: per name its values; that in validation is named `val_` and the name.
+    """
+    names = []
+    for name in history:
+        if not name.startswith("val_"):
+            names += [name, *({f"val_{name}"} & history.keys())]
+    with open(os.path.join(directory, "history.tsv"), "w", encoding="utf-8") as file:
+        file.write("\t".join(["epoch", *names]) + "\n")
+        for epoch, values in enumerate(zip(*(history[n] for n in names)), 1):
+            cells = (f"{value:.9g}" for value in values)
+            file.write("\t".join([str(epoch), *cells]) + "\n")
+
+
+def write_trec(
+    directory: str,
+    lists: data.RankingLists,
+    scores: np.ndarray,
+    tag: str,
+    judged: data.RankingLists | None = None,
+) -> None:
+    """Writes `run.trec` and, for integer labels, `qrels.trec`.
+
+    Args:
+        directory: where the files go.
+        lists: the lists that were evaluated.
+        scores: their scores, one per item.
+        tag: name of the run.
+        judged: what of the lists is judged, all by default.
+    """
+    evaluation.write_run(os.path.join(directory, "run.trec"), lists, scores, tag)
+    qrels = os.path.join(directory, "qrels.trec")
+    if not evaluation.write_qrels(qrels, lists if judged is None else judged):
+        print("No qrels.trec: the labels are not integers, as the format wants.")
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """Returns the text of a JSON file with an entry per line."""
+    return json.dumps(content, indent=2) + "\n"
+
+
+def read_metrics(path: str) -> dict[str, Any]:
+    """Reads the `metrics.json` of a finished run.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: if it is not what training writes.
+    """
+    kinds = {"valid": (dict,), "test": (dict,)}
+    try:
+        return json_files.read_object(path, "`pipelines.train`", kinds)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} Remove this file: the same command then writes it again."
+        ) from error
+
+
+def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns a table of metrics, one column for each evaluation."""
+    names = list(next(iter(columns.values())))
+    width = max(len(name) for name in names)
+    lines = [" " * width + "".join(f"  {c:>8}" for c in columns)]
+    for name in names:
+        cells = (column[name] for column in columns.values())
+        lines.append(
+            f"{name:<{width}}"
+            + "".join(f"  {'-' if v is None else format(v, '.4f'):>8}" for v in cells)
+        )
+    return "\n".join(lines)
+
+
+def per_query_table(query_ids: Sequence[str], values: Mapping[str, np.ndarray]) -> str:
+    """Returns a table of metrics, a line per query; `-` where it does not count."""
+    widths = [max(8, len(name)) for name in values]
+    first = max(len("query"), *(len(query) for query in query_ids))
+    lines = [f"{'query':<{first}}"]
+    lines[0] += "".join(f"  {name:>{w}}" for name, w in zip(values, widths))
+    for query, row in zip(query_ids, np.stack(list(values.values()), axis=1)):
+        cells = ["-" if np.isnan(v) else f"{v:.4f}" for v in row]
+        lines.append(
+            f"{query:<{first}}"
+            + "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths))
+        )
+    return "\n".join(lines)
+
+
+def draw_curves(
+    path: str, history: dict[str, list[float]], monitor: str, best_epoch: int
+) -> None:
+    """Draws the loss and the monitored metric over the epochs.
+
+    Args:
+        path: the PNG file.
+        history: as `tf.keras.callbacks.History` has it.
+        monitor: name of the metric.
+        best_epoch: the epoch whose weights were kept, counted from 1.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot, ticker
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    epochs = np.arange(1, len(history["loss"]) + 1)
+    for axis, name in zip(axes, ("loss", monitor)):
+        marker = "o" if len(epochs) == 1 else None
+        axis.plot(epochs, history[name], label="training", marker=marker)
+        axis.plot(epochs, history[f"val_{name}"], label="validation", marker=marker)
+        axis.axvline(
+            best_epoch, color="0.6", linestyle="--", label=f"best epoch: {best_epoch}"
+        )
+        axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+        axis.set(xlabel="epoch", ylabel=name, title=name)
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,1 @@
+"""Where the lists of a training run come from."""

@@ -1,0 +1,104 @@
+"""Long lists, cut as the flags say and told."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pipelines.flags import shared_flags
+from tfr_ext import data
+from tfr_ext.evaluation import trec
+
+
+class LongLists:
+    """What `--list_size` or `--eval_list_size` does to lists, and how much of it.
+
+    Attributes:
+        num_lists: lists seen.
+        num_cut: lists cut.
+    """
+
+    def __init__(self, flags: Any, split: str = "training"):
+        """Initialises the rule.
+
+        Args:
+            flags: parsed flags, see `pipelines.flags.define_data_flags`.
+            split: what the lists are for: 'training', 'validation' or 'test'.
+
+        Raises:
+            ValueError: if the flags do not fit each other.
+        """
+        if flags.first_stage_feature is not None and not (
+            flags.list_size or flags.eval_list_size
+        ):
+            raise ValueError(
+                "--first_stage_feature has no meaning without --list_size or "
+                "--eval_list_size."
+            )
+        self._split = split
+        self._flag = "list_size" if split == "training" else "eval_list_size"
+        self._list_size = getattr(flags, self._flag)
+        self._feature = flags.first_stage_feature
+        self._seed = shared_flags.data_seed(flags)
+        self.num_lists = self.num_cut = 0
+        self._items, self._items_kept = 0, 0
+        self._relevant, self._relevant_kept = 0, 0
+
+    def __call__(self, lists: data.RankingLists, number: int = 0) -> data.RankingLists:
+        """Returns lists that are no longer than allowed.
+
+        Args:
+            lists: the lists.
+            number: their number, if they are one of several pieces.
+
+        Raises:
+            ValueError: if the feature that chooses the items is not one of theirs.
+        """
+        if self._list_size is None:
+            return lists
+        if self._split != "training" and lists.doc_ids is None:
+            # Before positions change: files of a run name items by them.
+            names = trec.document_names(lists)
+            lists = dataclasses.replace(lists, doc_ids=names)
+        seed = (number << 32) + self._seed
+        try:
+            kept, cut = data.truncate(lists, self._list_size, seed, self._feature)
+        except ValueError as error:
+            raise ValueError(
+                f"--first_stage_feature={self._feature}: {error}"
+            ) from error
+        self.num_lists += lists.num_lists
+        self.num_cut += cut
+        self._items += lists.num_items
+        self._items_kept += kept.num_items
+        self._relevant += int((lists.labels > 0).sum())
+        self._relevant_kept += int((kept.labels > 0).sum())
+        return kept
+
+    def describe(self) -> str:
+        """Returns in words what was left out; nothing if nothing was."""
+        if not self.num_cut:
+            return ""
+        rule = "a random choice of their items"
+        if self._feature is not None:
+            rule = f"the items with the highest feature {self._feature}"
+        return (
+            f"--{self._flag}={self._list_size} cut {self.num_cut:,} of "
+            f"{self.num_lists:,} {self._split} lists to {rule}; "
+            f"{self._items - self._items_kept:,} of {self._items:,} items are left "
+            f"out, {self._relevant - self._relevant_kept:,} of {self._relevant:,} "
+            "relevant ones among them."
+        )
+
+    def as_dict(self) -> dict[str, int | None] | None:
+        """Returns the same as numbers; None if lists are never cut."""
+        if self._list_size is None:
+            return None
+        return {
+            "list_size": self._list_size,
+            "first_stage_feature": self._feature,
+            "seed": self._seed if self._feature is None else None,
+            "lists_cut": self.num_cut,
+            "items_left_out": self._items - self._items_kept,
+            "relevant_left_out": self._relevant - self._relevant_kept,
+        }

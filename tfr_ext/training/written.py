@@ -1,0 +1,196 @@
+"""Which files of a directory a command wrote: it replaces and removes no others.
+
+A command records the names of its files in the directory before it writes the first of
+them. What has such a name but is not in the record belongs to somebody else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+
+from tfr_ext.core.files import write_atomically
+from tfr_ext.training import checkpoints
+
+# Of these directories a command writes only what has such a name; the rest stays.
+_INSIDE = {
+    "checkpoints": checkpoints.FILES,
+    "tensorboard": re.compile(r"(train|validation)/events\.out\.tfevents\..*"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """The files of a command in the directory that one of its flags names.
+
+    Attributes:
+        command: the command, such as 'train'.
+        flag: the flag.
+        directory: its value.
+        names: what the command may write there now.
+        once: what older versions, which kept no record, may have written there.
+        is_older: tells whether they did, of a directory that has no record.
+    """
+
+    command: str
+    flag: str
+    directory: str
+    names: Sequence[str]
+    once: Sequence[str] = ()
+    is_older: Callable[[str], bool] = lambda directory: False
+
+    @property
+    def record(self) -> str:
+        """The file that has the names of what was written."""
+        return self.path(f".written_by_{self.command}")
+
+    def path(self, name: str) -> str:
+        """Returns the path of a file."""
+        return os.path.join(self.directory, name)
+
+    def owned(self) -> list[str]:
+        """Returns the names that the record has."""
+        known = [*dict.fromkeys([*self.once, *self.names])]
+        if os.path.isfile(self.record):
+            with open(self.record, encoding="utf-8", errors="replace") as file:
+                recorded = file.read().splitlines()
+            return [name for name in known if name in recorded]
+        return known if self.is_older(self.directory) else []
+
+    def check(self, inputs: Iterable[str] = ()) -> None:
+        """Checks that nothing would be replaced but what the command wrote.
+
+        Args:
+            inputs: files and directories that the command reads.
+
+        Raises:
+            ValueError: if there is something else in the place of a file, or it is
+                read.
+        """
+        if os.path.lexists(self.directory) and not os.path.isdir(self.directory):
+            raise ValueError(
+                f"--{self.flag}={self.directory} must be a directory, but is a file."
+            )
+        owned = self.owned()
+        outputs = [*dict.fromkeys([*owned, *self.names])]
+        for path in inputs:
+            for name in outputs:
+                if _is_within(path, self.path(name)):
+                    raise ValueError(
+                        f"{path} is read, and {self.command} would replace it: "
+                        f"--{self.flag}={self.directory} is where it writes {name}. "
+                        "Name another directory."
+                    )
+        foreign = [
+            name
+            for name in outputs
+            if (name not in owned and self._entries(name)) or self._is_other_kind(name)
+        ]
+        if foreign:
+            raise ValueError(
+                f"--{self.flag}={self.directory} has files that pipelines."
+                f"{self.command} did not write and would replace: "
+                f"{', '.join(foreign)}. Name another directory, or move them away."
+            )
+
+    def claim(self) -> None:
+        """Records all names; those before of which there is something still, too.
+
+        Raises:
+            ValueError: if meanwhile there is something else in the place of a file.
+        """
+        self.check()
+        kept = [name for name in self.owned() if self._entries(name)]
+        lines = [
+            f"# What pipelines.{self.command} wrote here: it replaces nothing else.",
+            *dict.fromkeys([*kept, *self.names]),
+        ]
+        write_atomically(self.record, "\n".join(lines) + "\n")
+
+    def remove(self, names: Iterable[str] | None = None) -> None:
+        """Removes files that the record has, in the order of their names there.
+
+        Args:
+            names: of which files; all by default.
+        """
+        wanted = None if names is None else set(names)
+        for name in self.owned():
+            if wanted is not None and name not in wanted:
+                continue
+            for entry in self._entries(name):
+                if os.path.isdir(entry) and not os.path.islink(entry):
+                    shutil.rmtree(entry)
+                else:
+                    os.remove(entry)
+            if name in _INSIDE:
+                _remove_empty(self.path(name))
+
+    def present(self) -> list[str]:
+        """Returns the names of which there is something, directories with a slash."""
+        return [
+            f"{name}/" if name in _INSIDE else name
+            for name in self.names
+            if self._entries(name)
+        ]
+
+    def _entries(self, name: str) -> list[str]:
+        """Returns the paths that belong to a name, as far as they are there."""
+        path = self.path(name)
+        if name not in _INSIDE or not os.path.isdir(path):
+            return [path] if os.path.lexists(path) else []
+        return [
+            entry
+            for folder, folders, files in os.walk(path)
+            for entry in (os.path.join(folder, inner) for inner in folders + files)
+            if _INSIDE[name].fullmatch(os.path.relpath(entry, path))
+        ]
+
+    def _is_other_kind(self, name: str) -> bool:
+        path = self.path(name)
+        return os.path.lexists(path) and (name in _INSIDE) != os.path.isdir(path)
+
+
+def first_line(directory: str, name: str) -> str:
+    """Returns the first line of a text file, empty if there is none.
+
+    Args:
+        directory: the directory.
+        name: name of the file.
+    """
+    path = os.path.join(directory, name)
+    if not os.path.isfile(path):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.readline().rstrip("\n")
+
+
+def has_json(directory: str, name: str, keys: Iterable[str]) -> bool:
+    """Tells whether a directory has a JSON file of an object with some keys.
+
+    Args:
+        directory: the directory.
+        name: name of the file.
+        keys: the keys.
+    """
+    try:
+        with open(os.path.join(directory, name), encoding="utf-8") as file:
+            content = json.load(file)
+    except (OSError, RecursionError, ValueError):
+        return False
+    return isinstance(content, dict) and set(keys) <= content.keys()
+
+
+def _is_within(path: str, directory: str) -> bool:
+    path, directory = os.path.realpath(path), os.path.realpath(directory)
+    return path == directory or path.startswith(directory + os.sep)
+
+
+def _remove_empty(directory: str) -> None:
+    """Removes a directory, and those in it, where they are empty."""
+    for path, _, _ in os.walk(directory, topdown=False):
+        if not os.path.islink(path) and not os.listdir(path):
+            os.rmdir(path)

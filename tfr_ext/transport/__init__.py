@@ -1,0 +1,1 @@
+"""Entropic optimal transport: of labels to scores, and of items to ranks."""
