@@ -257,7 +257,7 @@ def test_a_line_of_70_mebibytes_takes_less_than_a_gibibyte(tmp_path):
     script = textwrap.dedent(
         """
         import gzip, pathlib, re, sys
-        from tfr_ext import data, metrics
+        from tfr_ext import data, evaluation
         from tests.conftest import make_lists
         directory = sys.argv[1]
         block = b" 1:0" * (1 << 18)

@@ -188,7 +188,7 @@ def test_links_are_not_followed(tmp_path):
 def test_a_kill_frees_the_lock_and_nothing_is_left(tmp_path):
     out = tmp_path / "deep" / "out"
     code = (
-        "import sys, time; from pipelines import lock\n"
+        "import sys, time; from tfr_ext.training import lock\n"
         f"with lock.alone({str(out)!r}, 'training'): print('held', flush=True); "
         "time.sleep(99)"
     )

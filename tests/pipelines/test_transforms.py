@@ -174,9 +174,10 @@ SCRIPT = textwrap.dedent(
     import json, sys
     from absl import flags
     import tfr_ext
-    from pipelines import inputs, train
+    from pipelines import train
     from tests.conftest import make_lists
     from tests.data.test_label_distributions import with_distributions
+    from tfr_ext.training.sources import data_splits
 
     class Judged:
         # A source of lists with label distributions, all in 'train'.
@@ -187,8 +188,8 @@ SCRIPT = textwrap.dedent(
             return with_distributions(lists)
 
     train.define_flags()
-    given_source = inputs.source
-    inputs.source = lambda f: Judged() if f.dataset == "judged" else given_source(f)
+    given_source = data_splits.source
+    data_splits.source = lambda f: Judged() if f.dataset == "judged" else given_source(f)
     own = ("binarize_labels", "dataset", "feature_transforms", "first_stage_feature",
            "grade_values", "label_weights", "list_size", "loss", "loss_param",
            "max_label")
