@@ -23,7 +23,7 @@ INSTALL_B = "$$($(RUN) -c 'import runpy; \
 	print(runpy.run_path("tfr_ext/_stack.py")["INSTALL_B"])')"
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint docs figures wheel bench fuzz bazel reproduce clean help
+.PHONY: demo test test-all lint docs figures wheel bench fuzz bazel reproduce clean help
 
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
@@ -49,6 +49,8 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 --dist loadfile $(TESTS)
+
+test-all: test
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff format --check .
