@@ -1,5 +1,5 @@
-"""The pages of docs/reproduction: the papers' figures, ours, and what is said of them.
+"""The tables and figures of docs/reproduction, which its pages include.
 
-`published.json` has the figures of the papers, `*.md.in` are the pages as they are
-written, with placeholders where figures stand. See `pages.py` for the placeholders.
+`published.json` has the papers' figures; `experiments.json` lists the experiments of
+each page, and what is shown of them.
 """
