@@ -12,11 +12,9 @@ of the pages whose data are at hand: on each line a name, and the flags that mak
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import pathlib
 import sys
-from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -80,7 +78,7 @@ def fragments(
     return {key: "\n\n".join(value) + "\n" for key, value in texts.items()}
 
 
-def summary(directory: pathlib.Path) -> dict[str, str]:
+def summary(directory: pathlib.Path) -> str:
     """Returns a table of all experiments of all pages."""
     rows = []
     for page, of_page in experiments.pages().items():
@@ -92,32 +90,20 @@ def summary(directory: pathlib.Path) -> dict[str, str]:
                 state = ["run", str(result.experiment["cells"]), minutes]
             rows.append([f"[{page}]({page}.md)", f"`{name}`", *state])
     header = ["page", "experiment", "state", "cells", "minutes of training"]
-    return {"summary": tables.markdown(header, rows) + "\n"}
+    return tables.markdown(header, rows) + "\n"
 
 
 def main() -> None:
     """Writes the tables and figures of the pages that are asked for."""
     pages = experiments.pages()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--experiments",
-        type=pathlib.Path,
-        default=pathlib.Path("models/experiments"),
-        help="directory of the experiments' directories",
-    )
-    parser.add_argument(
-        "--page",
-        action="append",
-        choices=[*pages],
-        help="name of a page; may be given several times",
-    )
-    parser.add_argument(
-        "--docs", type=pathlib.Path, default=DOCS, help="directory of the documentation"
-    )
-    parser.add_argument(
-        "--list", action="store_true", help="print the experiments and their flags"
-    )
+    add = parser.add_argument
+    add("--experiments", default="models/experiments", help="where experiments are")
+    add("--page", action="append", choices=[*pages], help="a page; all by default")
+    add("--docs", type=pathlib.Path, default=DOCS, help="directory of the docs")
+    add("--list", action="store_true", help="print the experiments and their flags")
     arguments = parser.parse_args()
+    directory = pathlib.Path(arguments.experiments)
     wanted = [e for page in arguments.page or pages for e in pages[page]]
     if arguments.list:
         for experiment in wanted:
@@ -127,22 +113,18 @@ def main() -> None:
     out = arguments.docs / "reproduction" / "tables"
     out.mkdir(parents=True, exist_ok=True)
     wrong = []
-    make: dict[str, Callable[[], dict[str, str]]] = {
-        e.name: functools.partial(fragments, e, arguments.experiments, arguments.docs)
-        for e in wanted
-    }
-    make["summary"] = functools.partial(summary, arguments.experiments)
-    for source, texts in make.items():
+    for experiment in wanted:
         try:
-            found = texts()
+            texts = fragments(experiment, directory, arguments.docs)
         except (KeyError, OSError, ValueError) as error:  # The others may be right.
-            wrong.append(f"{source}: {type(error).__name__}: {error}")
+            wrong.append(f"{experiment.name}: {type(error).__name__}: {error}")
             continue
-        for name, text in found.items():
+        for name, text in texts.items():
             (out / f"{name}.md").write_text(text, encoding="utf-8")
             print(out / f"{name}.md")
     if wrong:
         sys.exit("\n".join(wrong))
+    (out / "summary.md").write_text(summary(directory), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,7 @@ from papers.results import Result
 
 
 def parameters(method: str) -> dict[str, str]:
-    """Returns what a method's name says.
-
-    Args:
-        method: such as 'alpha=0.1 delta=0.2', '3 hidden layers' or 'no hidden layer'.
-    """
+    """Returns what a method's name says, such as 'alpha=1 delta=0.2' or '3 layers'."""
     counted = re.fullmatch(r"(no|[0-9]+) ([a-z ]+?)s?", method)
     if counted:
         return {f"{counted[2]}s": "0" if counted[1] == "no" else counted[1]}
@@ -52,12 +48,7 @@ def line(found: Mapping[str, Result], metrics: Sequence[str]) -> Figure:
 
 
 def curves(found: Mapping[str, Result], metrics: Sequence[str]) -> Figure:
-    """Draws a metric over the epochs, the mean over folds and seeds of each method.
-
-    Args:
-        found: an experiment; what its methods chose is drawn.
-        metrics: one column of `history.tsv`, such as 'val_ndcg_10'.
-    """
+    """Draws a column of `history.tsv`, the mean over folds and seeds of each method."""
     (result,), (metric,) = found.values(), metrics
     figure = Figure(figsize=(6, 3.6), dpi=80, layout="constrained")
     axes = figure.subplots()

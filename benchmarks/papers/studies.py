@@ -64,21 +64,15 @@ def _candidates(result: Result, method: str, names: list[str]) -> np.ndarray:
     """Returns validation and test values, `[split, candidate, fold, metric]`."""
     folds = [str(fold) for fold in result.experiment["folds"]]
     seed = str(result.experiment["seeds"][0])
+    wanted = (method, seed, "finished")
     found: dict[str, dict[str, dict[str, str]]] = {}
     for cell in result.cells:
-        if (cell["method"], cell["seed"]) == (method, seed) and (
-            cell["status"] == "finished"
-        ):
+        if (cell["method"], cell["seed"], cell["status"]) == wanted:
             found.setdefault(cell["candidate"], {})[cell["fold"]] = cell
-    whole = [cells for cells in found.values() if set(cells) == set(folds)]
+    cells = [[c[f] for f in folds] for c in found.values() if set(c) == set(folds)]
+    columns = [[f"{split}_{name}" for name in names] for split in ("valid", "test")]
     return np.array(
-        [
-            [
-                [[float(c[f][f"{split}_{m}"]) for m in names] for f in folds]
-                for c in whole
-            ]
-            for split in ("valid", "test")
-        ]
+        [[[[float(c[m]) for m in ms] for c in of] for of in cells] for ms in columns]
     )
 
 

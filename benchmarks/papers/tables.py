@@ -63,10 +63,8 @@ def protocol(result: Result) -> str:
 def convention(result: Result) -> str:
     """Returns what the metrics of an experiment mean, in words."""
     fields = conventions.Convention.__dataclass_fields__
-    found = result.comparison["convention"]
-    if not found:
-        return "The convention of the metrics is not known."
-    known = {name: value for name, value in found.items() if name in fields}
+    found = result.comparison["convention"].items()
+    known = {name: value for name, value in found if name in fields}
     return "Convention: " + conventions.Convention(**known).describe()
 
 
@@ -103,12 +101,9 @@ def beside(result: Result, table: Published) -> str:
 
 
 def order(result: Result, table: Published, metric: str) -> str:
-    """Returns how far the order of the methods agrees with the published one.
+    """Returns how far our order of the methods agrees with the published one.
 
-    Args:
-        result: an experiment.
-        table: the paper's figures.
-        metric: the metric by which both orders are written out.
+    Both orders are written out by one metric.
     """
     shared = [name for name in result.methods if name in table.rows]
     metrics = [m for m in table.metrics if m in result.metrics]
@@ -205,7 +200,7 @@ def _caption(result: Result) -> str:
     over = "folds" if len(result.experiment["folds"]) > 1 else "seeds"
     errors = [result.error(n, m) for n in result.methods for m in result.metrics]
     spread = f"± is the standard error over {over}; "
-    details = [TESTS.get(test["test"], test["test"]), test["alternative"]]
+    details = [TESTS[test["test"]], test["alternative"]]
     if test["correction"] != "none":
         details.append(test["correction"].capitalize())
     details.append(f"{100 * test['level']:g}%")
