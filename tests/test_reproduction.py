@@ -28,7 +28,7 @@ def write_experiment(path, means=MEANS, metrics=("ndcg", "map"), against="best")
     """Writes what `pipelines.experiment` leaves: all but the best are worse."""
     path.mkdir(parents=True)
     best = np.max(list(means.values()), axis=0)
-    runs, selected, cells = [], ["method\tfold\tcandidate"], []
+    runs, selected = [], ["method\tfold\tcandidate"]
     cells = ["method\tcandidate\tfold\tseed\tstatus\tdirectory\tvalid_ndcg"]
     for name, values in means.items():
         found = {
@@ -130,7 +130,6 @@ def test_experiments_are_listed_and_damaged_ones_named(write, tmp_path):
     assert f"pirank_list_size_40 {flags}" in listed
     assert not any("web30k" in line for line in listed) and len(listed) == 7
     write_experiment(tmp_path / "pirank_depth")
-    (tmp_path / "pirank_depth" / "cells.tsv").write_text("method\n")
     (tmp_path / "pirank_depth" / "experiment.json").unlink()
     with pytest.raises(SystemExit, match=r"pirank_depth: .*experiment\.json"):
         write("", "--page", "pirank")

@@ -7,8 +7,6 @@ import json
 import pathlib
 from collections.abc import Sequence
 
-PATH = pathlib.Path(__file__).with_suffix(".json")
-
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
@@ -54,7 +52,8 @@ class Experiment:
 
 def pages() -> dict[str, list[Experiment]]:
     """Returns the experiments of each page, which `experiments.json` has."""
-    content = json.loads(PATH.read_text(encoding="utf-8"))
+    path = pathlib.Path(__file__).with_suffix(".json")
+    content = json.loads(path.read_text(encoding="utf-8"))
     return {
         page: [Experiment(**e) for e in entries] for page, entries in content.items()
     }

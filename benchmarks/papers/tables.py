@@ -13,11 +13,7 @@ import pipelines.tables
 from papers.results import Published, Result
 from tfr_ext import metrics as conventions
 
-TESTS = {
-    "t": "paired t-test",
-    "wilcoxon": "Wilcoxon signed-rank test",
-    "randomisation": "randomisation test",
-}
+TESTS = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 
 
 def heading(metric: str) -> str:
@@ -135,10 +131,11 @@ def chosen(result: Result) -> str:
     candidates = collections.defaultdict(set)
     for row in [*result.cells, *result.selected]:
         candidates[row["method"]].add(row["candidate"])
-    counts: dict[str, collections.Counter] = {}
+    counts: dict[str, collections.Counter] = collections.defaultdict(
+        collections.Counter
+    )
     for row in result.selected:
-        of_method = counts.setdefault(row["method"], collections.Counter())
-        of_method[row["candidate"]] += 1
+        counts[row["method"]][row["candidate"]] += 1
     rows = []
     for method, of_method in counts.items():
         flags = {c: shlex.split(c) for c in candidates[method]}
@@ -198,16 +195,13 @@ def _caption(result: Result) -> str:
     """Returns what the marks of our figures say."""
     test = result.comparison["test"]
     over = "folds" if len(result.experiment["folds"]) > 1 else "seeds"
-    errors = [result.error(n, m) for n in result.methods for m in result.metrics]
-    spread = f"± is the standard error over {over}; "
-    details = [TESTS[test["test"]], test["alternative"]]
+    errors = {result.error(n, m) for n in result.methods for m in result.metrics}
+    spread = f"± is the standard error over {over}; " if errors != {None} else ""
+    details = [TESTS.get(test["test"], f"{test['test']} test"), test["alternative"]]
     if test["correction"] != "none":
         details.append(test["correction"].capitalize())
     details.append(f"{100 * test['level']:g}%")
     marks = "† is significantly worse than the best of ours"
     if test.get("against", "best") != "best":
         marks = f"↑ and ↓ are significantly better and worse than {test['against']}"
-    return (
-        f"Ours: {spread if any(error is not None for error in errors) else ''}"
-        f"{marks} ({', '.join(details)})."
-    )
+    return f"Ours: {spread}{marks} ({', '.join(details)})."
