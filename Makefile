@@ -40,7 +40,7 @@ help:
 	@echo '             on random lists amid padding, with every type of scores'
 	@echo 'make bazel   build with Bazel and run a few tests, see docs/bazel.md'
 	@echo '             (BAZEL_TESTS=//... runs all)'
-	@echo 'make reproduce DATA=DIR    the tables of the papers, as docs/reproduction'
+	@echo 'make reproduce DATA=DIR    the tables of the papers, for docs/reproduction'
 	@echo '             (PAPER=smoothi, wassrank, pirank or kl for one of them)'
 	@echo 'STACK=A|B and PYTHON=... choose TensorFlow 2.15 or 2.21, and the interpreter.'
 
@@ -99,7 +99,7 @@ reproduce: $(VENV)/.installed
 	$(RUN) -m pipelines.experiment $$flags --manual_dir='$(DATA)' \
 	--output_dir=models/experiments/$$name </dev/null || failed="$$failed $$name"; \
 	done; \
-	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page % --page index) && test -z "$$failed" \
+	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page %) && test -z "$$failed" \
 	|| { echo "Failed, or with failed cells:$$failed"; exit 1; }; }
 	$(if $(PAPER),,$(RUN) benchmarks/epoch_times.py --data '$(DATA)')
 
