@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tfr_ext.data import concatenate, read_letor, text_files
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.letor import byte_ranges
 from tfr_ext.data.letor.byte_ranges import (
     TextRange,
@@ -16,7 +17,6 @@ from tfr_ext.data.letor.byte_ranges import (
     split_file,
     survey_range,
 )
-from tfr_ext.data.letor.reading import DataFormatError
 
 WIDTH = 6
 
