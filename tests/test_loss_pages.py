@@ -14,11 +14,10 @@ KEYS = [
     for key in tfr_ext.losses.keys()
     if key not in tfr.keras.losses.RankingLossKey.all_keys()
 ]
-NAMES = {"wass_rank_loss": "wassrank"}
 
 
 def page(key):
-    return PAGES / f"{NAMES.get(key, key[: -len('_loss')])}.md"
+    return PAGES / f"{key[: -len('_loss')]}.md"
 
 
 @pytest.mark.parametrize("key", KEYS)

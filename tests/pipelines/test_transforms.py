@@ -163,9 +163,9 @@ SCRIPT = textwrap.dedent(
     import json, sys
     from absl import flags
     import tfr_ext
-    from pipelines import inputs, train
-    from tests.helpers import make_lists
-    from tests.helpers import with_distributions
+    from pipelines import train
+    from tests.helpers import make_lists, with_distributions
+    from tfr_ext.training.sources import data_splits
 
     class Judged:
         # A source of lists with label distributions, all in 'train'.
@@ -176,8 +176,8 @@ SCRIPT = textwrap.dedent(
             return with_distributions(lists)
 
     train.define_flags()
-    given_source = inputs.source
-    inputs.source = lambda f: Judged() if f.dataset == "judged" else given_source(f)
+    other = data_splits.source
+    data_splits.source = lambda f: Judged() if f.dataset == "judged" else other(f)
     own = ("binarize_labels", "dataset", "feature_transforms", "first_stage_feature",
            "grade_values", "label_weights", "list_size", "loss", "loss_param",
            "max_label")

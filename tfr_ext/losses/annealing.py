@@ -32,7 +32,7 @@ class Annealed:
     see it change.
 
     Examples:
-        >>> from tfr_ext import checks
+        >>> from tfr_ext.core import checks
         >>> halved = tf.keras.optimizers.schedules.ExponentialDecay(4., 10, 0.5)
         >>> temperature = Annealed("temperature", halved, checks.positive)
         >>> temperature.set_step(20)
