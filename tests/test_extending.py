@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import value_and_gradient
 from tfr_ext import losses, objectives, relaxations
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "extending.md"
@@ -29,14 +30,6 @@ def page(tmp_path_factory):
     spec.loader.exec_module(module)
     yield module
     del sys.modules["extending"]
-
-
-def value_and_gradient(loss, labels, scores):
-    scores = tf.constant(scores)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        value = loss(labels, scores)
-    return value.numpy(), tape.gradient(value, scores).numpy()
 
 
 def test_the_module_is_short():

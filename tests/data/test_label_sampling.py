@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
-from tests.pipelines.test_train import SMALL, bad, train
+from tests.commands import SMALL, bad, train
+from tests.helpers import make_lists
 from tfr_ext import data
 
 

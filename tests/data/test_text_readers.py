@@ -12,7 +12,7 @@ import types
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import data, evaluation
 from tfr_ext.data import text_files
 from tfr_ext.data.elwc import manifest
@@ -258,7 +258,7 @@ def test_a_line_of_70_mebibytes_takes_less_than_a_gibibyte(tmp_path):
         """
         import gzip, pathlib, re, sys
         from tfr_ext import data, evaluation
-        from tests.conftest import make_lists
+        from tests.helpers import make_lists
         directory = sys.argv[1]
         block = b" 1:0" * (1 << 18)
         for name, opener in (("a", open), ("b", lambda *x: gzip.open(*x, 1))):

@@ -9,7 +9,7 @@ import pytest
 import pytrec_eval
 from ir_measures import AP, ERR, RR, P, nDCG
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import data, evaluation
 
 # Ties, lists of one, lists without anything relevant, long lists.

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tests.losses import cases
-from tests.losses.test_contract import (
+from tests.losses.cases import (
     LABELS,
     SCORES,
     assert_graph_equals_eager,

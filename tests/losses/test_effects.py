@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import value_and_gradient
 from tests.losses import cases
 from tfr_ext import losses, metrics
 from tfr_ext.metrics import exact_values
@@ -87,11 +88,8 @@ def of_loss(key):
     first = next(case for case in cases.ONE_EACH if case.key == key)
 
     def compute(loss):
-        scores = tf.constant(SCORES)
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(LABELS, scores)
-        return np.append(tape.gradient(value, scores), value.numpy().ravel())
+        value, slopes = value_and_gradient(loss, LABELS, SCORES)
+        return np.append(slopes, value.ravel())
 
     def build(**kwargs):
         return dataclasses.replace(first, kwargs=kwargs).build(reduction="none")

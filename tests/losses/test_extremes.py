@@ -3,12 +3,14 @@
 TFR_EXT_FUZZ=1000 tries so many batches of every loss, with every type of scores.
 """
 
+import functools
 import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import compiled, gradient_step
 from tests.losses import cases
 
 FUZZ = int(os.environ.get("TFR_EXT_FUZZ", "0"))
@@ -85,16 +87,10 @@ def amid_padding(rng, labels, scores, dtype):
 
 def step_of(loss, dtype, mode):
     """The sum of the losses of each list, and its gradient, as float64 arrays."""
-
-    def step(labels, scores):
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(labels, scores)
-        return value, tape.gradient(value, scores)
-
+    step = functools.partial(gradient_step, loss)
     if mode != "eager":
         specs = [tf.TensorSpec([None, None]), tf.TensorSpec([None, None], dtype)]
-        step = tf.function(step, input_signature=specs, jit_compile=mode == "xla")
+        step = compiled(loss, *specs, jit=mode == "xla")
 
     def numbers(labels, scores):
         value, slopes = step(tf.constant(labels), tf.cast(scores, dtype))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.losses.test_pirank import padded, random_lists, value_and_slopes
+from tests.helpers import padded, random_lists, value_and_gradient
 from tests.oracles import fast_soft_rank as oracles
 from tfr_ext import losses, positions, relaxations
 
@@ -52,7 +52,7 @@ def test_loss_and_gradient_equal_the_oracle(metric, regularization):
     lists.append(([0.5, -0.5, 2.0], [0.0] * 3))
     labels, scores, places = padded(lists)
     loss = losses.FastSoftRankLoss("none", regularization=regularization, **metric)
-    values, slopes = value_and_slopes(loss, labels, scores)
+    values, slopes = value_and_gradient(loss, labels, scores)
     for b, (list_scores, list_labels) in enumerate(lists):
         arguments = list_scores, list_labels, regularization
         value = oracles.loss(*arguments, **metric)

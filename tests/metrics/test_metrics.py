@@ -10,7 +10,7 @@ import tensorflow_ranking as tfr
 from scipy import stats
 
 from tests import oracles
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import evaluation, losses, metrics
 
 TIED = make_lists([5, 1, 8, 3, 12], seed=4)

@@ -9,8 +9,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.losses.test_annealing import event_values
-from tests.pipelines.test_train import SMALL, train
+from tests.commands import SMALL, train
+from tests.files import event_values
 
 FLAGS = (
     *SMALL,

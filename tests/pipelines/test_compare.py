@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pipelines.comparing import comparison_files, html_page, svg_plots, tables
-from tests.conftest import run_command
-from tests.evaluation.test_runs import write_run
+from tests.commands import run_command
+from tests.files import write_run
 from tfr_ext.evaluation.comparison import Options, compare
 
 command = functools.partial(run_command, "pipelines.compare")

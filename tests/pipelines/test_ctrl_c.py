@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from tests.commands import ROOT
-from tests.conftest import run_command
-from tests.evaluation.test_runs import write_run
-from tests.pipelines.test_experiment import flags_of, write_folds
+from tests.commands import ROOT, run_command
+from tests.files import write_run
+from tests.pipelines.experiments import flags_of, write_folds
 
 COMMANDS = ("compare", "evaluate", "experiment", "prepare", "train")
 GOES_ON = "Stopped; the same command goes on.\n"

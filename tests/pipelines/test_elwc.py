@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from tests.conftest import make_lists, run_command
+from tests.commands import ROOT, run_command, train
 from tests.elwc_files import write_manifest, write_shards
-from tests.pipelines.test_train import ROOT, train, write_letor
+from tests.files import write_letor
+from tests.helpers import make_lists
 from tfr_ext import data
 from tfr_ext.data.elwc import shards
 

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from tests.conftest import run_command
+from tests.commands import run_command
 from tests.datasets import layouts
 
 ROOT = pathlib.Path(__file__).parents[2]

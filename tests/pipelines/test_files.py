@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from pipelines.flags import path_flags
-from tests.commands import ROOT
-from tests.conftest import run_command
-from tests.pipelines.test_train import SMALL
+from tests.commands import ROOT, SMALL, run_command, told
+from tests.files import content
 from tfr_ext.training import lock, written
 
 DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "flagfile")
@@ -37,20 +36,6 @@ OUTPUTS = {
     "prepare": ("manifest.json", "train-00000-of-00001.tfrecord"),
 }
 QUICK = tuple(flag for flag in SMALL if "num_epochs" not in flag)
-
-
-def content(directory):
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
-
-
-def told(done):
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stderr
 
 
 @pytest.mark.parametrize("command", PATHS)

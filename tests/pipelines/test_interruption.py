@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tests.pipelines.test_train import ROOT, SMALL, train
+from tests.commands import ROOT, SMALL, train
 
 pytestmark = pytest.mark.exhaustive
 

@@ -15,9 +15,8 @@ from pipelines import failures
 from pipelines.experiments import cells
 from pipelines.experiments.candidates import Candidate
 from pipelines.flags import flag_files, flag_types, shared_flags
-from tests.commands import ROOT
-from tests.conftest import run_command
-from tests.evaluation.test_runs import write_run
+from tests.commands import ROOT, run_command
+from tests.files import write_run
 from tfr_ext.core import json_files
 from tfr_ext.evaluation import runs
 from tfr_ext.training import schedules

@@ -8,7 +8,7 @@ import types
 import pytest
 
 from pipelines.flags import training_flags
-from tests.pipelines.test_train import ROOT
+from tests.commands import ROOT
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 HEADER = (

@@ -9,9 +9,8 @@ import time
 
 import pytest
 
-from tests.commands import ROOT
-from tests.conftest import run_command
-from tests.pipelines.test_files import content, told
+from tests.commands import ROOT, run_command, told
+from tests.files import content
 from tfr_ext.training import checkpoints, export, outputs
 
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.pipelines.test_train import ROOT, train
+from tests.commands import ROOT, train
 
 # 66 training lists in batches of 13, which is 7 + 6 lists: unequal shares; the last
 # batch has one list, so that one of two replicas has none.

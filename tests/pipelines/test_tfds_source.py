@@ -6,9 +6,9 @@ import types
 import numpy as np
 import pytest
 
-from tests.conftest import run_command
+from tests.commands import run_command
 from tests.datasets import layouts
-from tests.datasets.test_loading import assert_same
+from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.training.sources import data_splits, tfds_source
 
@@ -41,7 +41,7 @@ def test_the_same_lists_as_from_text(flags):
     text = data_splits.source(flags)
     assert list(by_name.splits) == list(text.splits) == list(data_splits.SPLITS)
     for split in data_splits.SPLITS:
-        assert_same(by_name.read(split, 46), text.read(split, 46))
+        assert_same_lists(by_name.read(split, 46), text.read(split, 46))
 
 
 def test_a_data_set_without_validation_split(flags):

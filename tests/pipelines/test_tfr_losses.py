@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import make_lists
-from tests.pipelines.test_train import SMALL, bad, train
+from tests.commands import SMALL, bad, train
+from tests.helpers import hparams, make_lists
 from tfr_ext import losses, models
 from tfr_ext.losses.tfr import classes
 from tfr_ext.training import pipeline
@@ -94,16 +94,7 @@ def fit(directory, key, num_epochs=2, **params):
         pipeline.RankingPipeline(
             models.model_builder(4, models.MLPScorer(hidden_sizes=[16], seed=0)),
             pipeline.ListsDatasetBuilder(lists, lists, batch_size=8, seed=0),
-            pipeline.RankingHparams(
-                model_dir=str(directory),
-                num_epochs=num_epochs,
-                steps_per_epoch=None,
-                validation_steps=None,
-                learning_rate=0.01,
-                loss=key,
-                loss_params=params,
-                optimizer="adam",
-            ),
+            hparams(directory, num_epochs, loss=key, loss_params=params),
         )
         .train_and_validate()
         .history

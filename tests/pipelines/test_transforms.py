@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import make_lists, run_command
-from tests.data.test_label_distributions import with_distributions
-from tests.pipelines.test_train import ROOT, train, write_letor
+from tests.commands import ROOT, run_command, train
+from tests.files import write_letor
+from tests.helpers import hparams, make_lists, with_distributions
 from tfr_ext import data, evaluation, models
 from tfr_ext.training import pipeline
 
@@ -102,28 +102,17 @@ def test_the_export_takes_raw_features_and_gives_the_same_metrics(run, tmp_path)
         np.testing.assert_allclose(report["test"][name], value, rtol=1e-9)
 
 
-def make_pipeline(directory, lists, epochs, forms=FORMS, **hparams):
+def make_pipeline(directory, lists, epochs, forms=FORMS, **given):
     tf.keras.utils.set_random_seed(0)
     transforms = models.feature_transforms(forms, lists)
-    values = hparams.get("grade_values")
+    values = given.get("grade_values")
     scorer = models.MLPScorer([4], num_grades=values and len(values))
     return pipeline.RankingPipeline(
         models.model_builder(3, scorer, transforms),
         pipeline.ListsDatasetBuilder(
             lists, lists, 4, 0, num_grades=values and len(values)
         ),
-        pipeline.RankingHparams(
-            **{
-                "model_dir": str(directory),
-                "num_epochs": epochs,
-                "steps_per_epoch": None,
-                "validation_steps": None,
-                "learning_rate": 0.01,
-                "loss": "smoothi_loss",
-                "optimizer": "adam",
-                **hparams,
-            }
-        ),
+        hparams(directory, epochs, **given),
     )
 
 
@@ -175,8 +164,7 @@ SCRIPT = textwrap.dedent(
     from absl import flags
     import tfr_ext
     from pipelines import train
-    from tests.conftest import make_lists
-    from tests.data.test_label_distributions import with_distributions
+    from tests.helpers import make_lists, with_distributions
     from tfr_ext.training.sources import data_splits
 
     class Judged:

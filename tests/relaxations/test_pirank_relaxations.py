@@ -130,7 +130,7 @@ def test_many_rows_and_their_gradient_equal_the_dense_formula():
         np.testing.assert_allclose(
             rows[b, :n, :n], sort(scores[b, :n], n), rtol=1e-9, atol=1e-14
         )
-        expected = pirank.gradient_at(
+        expected = oracles.gradient(
             lambda s, b=b, n=n: (sort(s, n) * upstream[b, :n, :n]).sum(),
             scores[b, :n],
             range(0, n, 7),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import STACK_B
 from tests.losses import every_key
-from tests.test_stack import STACK_B
 from tfr_ext import losses
 from tfr_ext.losses.tfr import classes
 
