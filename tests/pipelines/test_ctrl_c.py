@@ -112,7 +112,7 @@ def test_in_training(where, function, tmp_path):
     assert "Best epoch" in done.stdout
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "function",
     [

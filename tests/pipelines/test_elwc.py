@@ -228,7 +228,7 @@ def test_a_shard_left_out_by_the_user(copy):
     assert shards.CheckedShards(files).manifests == {}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [

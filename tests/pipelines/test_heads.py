@@ -68,7 +68,7 @@ def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
     np.testing.assert_array_equal(scores, parts.model.predict(features, verbose=0))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -90,7 +90,7 @@ def test_flags_that_do_not_fit_are_told(tmp_path, flags, told):
         assert part in message
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [

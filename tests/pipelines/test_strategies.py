@@ -135,7 +135,7 @@ def test_two_processes(alone, tmp_path, chief):
     "flags",
     [
         ["--jit_compile"],
-        pytest.param(["--mixed_precision=float16"], marks=pytest.mark.exhaustive),
+        pytest.param(["--mixed_precision=float16"], marks=pytest.mark.grid),
         ["--mixed_precision=bfloat16"],
         ["--mixed_precision=float16", "--jit_compile"],
     ],

@@ -56,7 +56,7 @@ def test_an_empty_flag_drops_what_a_flag_file_has(run, tmp_path):
     assert (tmp_path / "metrics.json").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -101,7 +101,7 @@ def fit(directory, key, num_epochs=2, **params):
     )
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "key", [key for key in classes.LOSSES if key != "ordinal_loss"]
 )

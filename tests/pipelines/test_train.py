@@ -144,7 +144,7 @@ def test_one_text_file_with_a_loss_of_tfr_and_early_stopping(tmp_path):
     assert first.startswith("D")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
