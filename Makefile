@@ -27,9 +27,11 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
-	@echo 'make test    run the tests (TFR_EXT_DATA=DIR, which has MQ2008/Fold1/train.txt'
-	@echo '             and so on, adds those on real data; TESTS=... are arguments of'
-	@echo '             pytest, such as a file)'
+	@echo 'make test    each law once for each loss, each command once (TFR_EXT_DATA=DIR,'
+	@echo '             which has MQ2008/Fold1/train.txt and so on, adds tests on real'
+	@echo '             data; TESTS=... are arguments of pytest, such as a file)'
+	@echo 'make test-all    with them every case of every grid (TESTS="-m grid": these'
+	@echo '             alone)'
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make figures draw the figures of docs/losses'
@@ -48,9 +50,10 @@ demo: $(VENV)/.installed
 	$(RUN) -m pipelines.train --flagfile=configs/quickstart.cfg
 
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile $(TESTS)
+	$(RUN) -m pytest -n 2 --dist loadfile -m 'not grid' $(TESTS)
 
-test-all: test
+test-all: $(VENV)/.installed-test
+	$(RUN) -m pytest -n 2 --dist loadfile $(TESTS)
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff format --check .

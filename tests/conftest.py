@@ -34,3 +34,22 @@ def _doctest_names(doctest_namespace):
     import tfr_ext
 
     doctest_namespace.update(np=np, tf=tf, tfr_ext=tfr_ext)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks as grid the cases that `first_case` leaves to `make test-all`."""
+    begun = set()
+    for item in items:
+        marker = item.get_closest_marker("first_case")
+        if marker is None or item.get_closest_marker("grid"):
+            continue
+        values = item.callspec.params if hasattr(item, "callspec") else {}
+        test = (
+            item.path,
+            item.originalname,
+            *(str(values.get(x)) for x in marker.args),
+        )
+        if test in begun:
+            item.add_marker(pytest.mark.grid)
+        begun.add(test)

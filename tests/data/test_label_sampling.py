@@ -115,6 +115,7 @@ def results(directory):
     return state["history"], (directory / "metrics.json").read_text()
 
 
+@pytest.mark.grid
 def test_the_flags(tmp_path):
     flags = (*SMALL, "--num_epochs=2", "--label_sampling=epoch")
     train(*flags, f"--model_dir={tmp_path}/a")

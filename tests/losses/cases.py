@@ -243,9 +243,9 @@ CASES: list[LossCase] = [
 # The first case of each loss.
 ONE_EACH: list[LossCase] = list({case.key: case for case in reversed(CASES)}.values())
 
-# All cases as parameters of tests; what one of each loss does not need is exhaustive.
+# All cases as parameters of tests: `make test` runs the first of each loss.
 PARAMETERS = [
-    pytest.param(case, marks=[] if case in ONE_EACH else pytest.mark.exhaustive)
+    pytest.param(case, marks=[] if case in ONE_EACH else pytest.mark.grid)
     for case in CASES
 ]
 

@@ -16,7 +16,10 @@ from tests.losses.cases import (
 )
 from tfr_ext import losses
 
-pytestmark = pytest.mark.parametrize("case", cases.ONE_EACH, ids=str)
+pytestmark = [
+    pytest.mark.first_case("case"),
+    pytest.mark.parametrize("case", cases.ONE_EACH, ids=str),
+]
 
 
 def test_ragged_input_needs_ragged_true(case):
@@ -51,7 +54,7 @@ def test_item_weights_are_normalised_as_tfr_does(case):
     np.testing.assert_allclose(weighted, plain * factors, rtol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["scalar", "[batch]", "[batch, 1]", "[batch, list]"])
+@pytest.mark.parametrize("form", ["[batch]", "scalar", "[batch, 1]", "[batch, list]"])
 def test_list_weights_in_every_form(case, form):
     labels, scores = batch()
     loss = case.build(reduction="none")
@@ -151,5 +154,6 @@ def test_wrong_weight_shapes_are_told(case, shape):
         case.build()(labels, scores, tf.ones(shape))
 
 
+@pytest.mark.grid
 def test_xla_without_static_shapes_equals_eager(case):
     assert_graph_equals_eager(case, [None, None], jit=True)

@@ -15,16 +15,11 @@ from tests.losses import cases
 
 FUZZ = int(os.environ.get("TFR_EXT_FUZZ", "0"))
 DTYPES = [tf.float32, tf.float16, tf.bfloat16, tf.float64] if FUZZ else [tf.float32]
-# Elsewhere graphs alone: what Keras trains with.
-OFTEN = [] if tf.__version__.startswith("2.15") or FUZZ else pytest.mark.exhaustive
-MODES = [
-    pytest.param("eager", marks=OFTEN),
-    "graph",
-    pytest.param("xla", marks=OFTEN),
-]
+# Graphs first: what Keras trains with.
+MODES = ["graph", "eager", "xla"]
 
 pytestmark = [
-    pytest.mark.contract,
+    pytest.mark.first_case("case"),
     pytest.mark.parametrize("case", cases.PARAMETERS, ids=str),
 ]
 

@@ -13,7 +13,7 @@ from tests.losses.against_oracles import assert_equals_oracle
 from tests.oracles import pirank
 from tfr_ext import losses
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 
 CLASSES = {"ndcg": losses.PiRankNDCGLoss, "arp": losses.PiRankARPLoss}

@@ -12,7 +12,7 @@ from tests.losses.against_oracles import assert_equals_dense
 from tests.oracles import pirank
 from tfr_ext import losses, relaxations
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 
 @pytest.mark.parametrize("topn", [10, 17, None])

@@ -13,7 +13,7 @@ from tests.oracles import pirank as oracles_pirank
 from tfr_ext import losses, relaxations
 from tfr_ext.relaxations import pirank
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 SIZES = (11, 1, 2, 7)
 CLASSES = {"ndcg": losses.PiRankNDCGLoss, "arp": losses.PiRankARPLoss}

@@ -10,7 +10,7 @@ from tfr_ext import losses, metrics
 from tfr_ext.relaxations import sinkhorn_rank
 from tfr_ext.transport import items_to_ranks
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 # Those below 0.008 go the way of logarithms.
 ARGUMENTS = [

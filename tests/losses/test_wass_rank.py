@@ -11,7 +11,7 @@ from tests.oracles import wass_rank as oracle
 from tfr_ext import losses, metrics
 from tfr_ext.transport import labels_to_scores
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 # The two ways to a product with the kernel, and the limits of the arguments.
 ARGUMENTS = [

@@ -46,6 +46,7 @@ def test_history_and_tensorboard_have_the_values(undisturbed):
     )
 
 
+@pytest.mark.grid
 def test_the_schedule_makes_a_difference(undisturbed, tmp_path):
     train(*FLAGS, f"--model_dir={tmp_path}", "--loss_schedule=")
     assert "alpha" not in history(tmp_path)

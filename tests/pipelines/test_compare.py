@@ -109,7 +109,7 @@ def test_the_command(runs, tmp_path):
         (["--test=u"], "flag --test=u: value should be one of"),
     ],
 )
-@pytest.mark.exhaustive
+@pytest.mark.grid
 def test_what_the_command_refuses(arguments, text):
     done = command(*arguments, check=False)
     assert done.returncode == 1 and text in done.stderr

@@ -277,18 +277,14 @@ def test_what_is_finished_is_not_done_again_and_other_data_is(
 @pytest.mark.parametrize(
     "flags, message",
     [
-        pytest.param(
-            ["--method=A: --loss=no_loss"], "no_loss", marks=pytest.mark.exhaustive
-        ),
-        pytest.param(["--folds=1,3"], "Fold3", marks=pytest.mark.exhaustive),
+        pytest.param(["--method=A: --loss=no_loss"], "no_loss", marks=pytest.mark.grid),
+        pytest.param(["--folds=1,3"], "Fold3", marks=pytest.mark.grid),
         pytest.param(
             ["--method=ListNet: --loss=list_net_loss --learning_rate=5e-2"],
             "same",
-            marks=pytest.mark.exhaustive,
+            marks=pytest.mark.grid,
         ),
-        pytest.param(
-            ["--method=A: --dropout=1.5"], "dropout", marks=pytest.mark.exhaustive
-        ),
+        pytest.param(["--method=A: --dropout=1.5"], "dropout", marks=pytest.mark.grid),
         (["--folds=1,1"], "--folds"),
         (["--select_by=map"], "--select_by=map"),
         (["--seed=3"], "--seed"),
@@ -311,7 +307,7 @@ def test_wrong_flags_end_it_before_any_training(folds, tmp_path, flags, message)
     assert not [path for path in tmp_path.glob("cells/*") if path.is_dir()]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 def test_killed_it_goes_on_and_leaves_no_process(experiment, folds, tmp_path):
     out, _, _ = experiment
     command = [

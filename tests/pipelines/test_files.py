@@ -100,6 +100,7 @@ def test_a_failing_command_leaves_every_file_as_it_was(command, tmp_path):
         assert content(out) == before
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", OUTPUTS["train"])
 def test_foreign_files_are_named_and_stay(name, tmp_path):
     path = tmp_path / name

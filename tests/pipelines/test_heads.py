@@ -53,6 +53,7 @@ def test_grades_by_command_and_its_metrics(tmp_path):
     )
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("given", [False, True], ids=["one-hot", "distributions"])
 def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
     lists = make_lists([4, 3, 5, 2] * 3, labels=np.arange(42) % 3)
@@ -68,7 +69,7 @@ def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
     np.testing.assert_array_equal(scores, parts.model.predict(features, verbose=0))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -90,7 +91,7 @@ def test_flags_that_do_not_fit_are_told(tmp_path, flags, told):
         assert part in message
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -124,7 +125,8 @@ class Diagnosed(losses.SmoothILoss):
         return [MeanScore("mean_score")]
 
 
-@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.first_case
+@pytest.mark.parametrize("wanted", [True, False])
 def test_diagnostics_join_the_history(monkeypatch, tmp_path, wanted):
     monkeypatch.setattr(
         losses, "_LOSSES", {**losses._LOSSES, "smoothi_loss": Diagnosed}
@@ -140,5 +142,6 @@ def test_diagnostics_join_the_history(monkeypatch, tmp_path, wanted):
     assert losses.SmoothILoss().diagnostics() == []
 
 
+@pytest.mark.grid
 def test_the_flag_is_taken_by_losses_without_diagnostics(tmp_path):
     train(*SMALL, "--num_epochs=1", f"--model_dir={tmp_path}", "--loss_diagnostics")

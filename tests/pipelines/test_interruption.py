@@ -14,7 +14,7 @@ import pytest
 
 from tests.commands import ROOT, SMALL, train
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.grid
 
 FLAGS = (
     *SMALL,

@@ -38,12 +38,14 @@ def test_a_lambda_weight_by_flag(run):
     assert "--lambda_weight_param=topn=10" in flag_file
 
 
+@pytest.mark.grid
 def test_the_flag_file_reproduces(run, tmp_path):
     directory, _ = run
     train(f"--flagfile={directory}/flags.cfg", f"--model_dir={tmp_path}")
     assert (tmp_path / "run.trec").read_text() == (directory / "run.trec").read_text()
 
 
+@pytest.mark.grid
 def test_an_empty_flag_drops_what_a_flag_file_has(run, tmp_path):
     directory, _ = run
     train(
@@ -56,7 +58,7 @@ def test_an_empty_flag_drops_what_a_flag_file_has(run, tmp_path):
     assert (tmp_path / "metrics.json").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -101,7 +103,7 @@ def fit(directory, key, num_epochs=2, **params):
     )
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "key", [key for key in classes.LOSSES if key != "ordinal_loss"]
 )
@@ -116,6 +118,7 @@ def test_each_key_trains_and_tells_what_remains(tmp_path, key, caplog):
     ]
 
 
+@pytest.mark.grid
 def test_a_resumed_run_of_a_lambda_weight_is_that_of_an_undisturbed_one(tmp_path):
     weight = {"lambda_weight": "ndcg", "lambda_weight_params": {"topn": 10}}
     whole = fit(tmp_path / "whole", "pairwise_logistic_loss", **weight)

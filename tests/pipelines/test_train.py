@@ -144,7 +144,7 @@ def test_one_text_file_with_a_loss_of_tfr_and_early_stopping(tmp_path):
     assert first.startswith("D")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -200,6 +200,7 @@ def test_a_bad_line_is_told_with_file_and_line(tmp_path):
     assert f"{path}:2" in message and "abc" in message
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("loss", ["mean_squared_loss", "smoothi_loss"])
 def test_a_loss_that_is_not_finite_is_told(tmp_path, loss):
     message = bad(

@@ -116,6 +116,7 @@ def make_pipeline(directory, lists, epochs, forms=FORMS, **given):
     )
 
 
+@pytest.mark.grid
 def test_a_resumed_run_has_the_statistics_of_the_undisturbed_one(tmp_path):
     lists = make_lists([4, 3, 5, 2] * 3)
     whole = make_pipeline(tmp_path / "whole", lists, 4).train_and_validate()

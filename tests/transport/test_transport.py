@@ -9,7 +9,7 @@ from tests.oracles import wass_rank as oracle
 from tfr_ext import losses
 from tfr_ext.transport import labels_to_scores, sinkhorn
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 NOTHING = -np.inf
 COSTS = [

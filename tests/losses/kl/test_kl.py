@@ -183,6 +183,7 @@ def pairs_in_numpy(loss, scores, labels):
     return (hinge * is_open).sum(), -(signs * by_i).sum(1) - (signs * by_j).sum(0)
 
 
+@pytest.mark.first_case("loss")
 @pytest.mark.parametrize("loss", PAIRWISE, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("block", [1, 100, 1000, 2**21])
 @pytest.mark.parametrize("static", [True, False])
@@ -202,6 +203,7 @@ def test_blocks_of_rows_change_nothing(loss, block, static, monkeypatch):
     np.testing.assert_allclose(value, expected, rtol=1e-10)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("loss", PAIRWISE, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("size", [200, 2000, 5000])
 def test_long_lists(loss, size):
