@@ -246,7 +246,7 @@ def test_wrong_arguments_are_named(case):
 @pytest.mark.parametrize(
     ("static", "jit"),
     [(False, False), (True, False), (True, True)],
-    ids=["dynamic", "graph", "xla"],
+    ids=["graph", "static graph", "xla"],
 )
 def test_graphs_equal_eager(case, static, jit):
     assert_graph_equals_eager(case, [3, 5] if static else [None, None], jit)

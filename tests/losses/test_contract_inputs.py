@@ -121,6 +121,7 @@ def test_scores_with_a_last_dimension_of_1_are_told_how_to_drop_it(case):
             assert np.isfinite(loss(labels, squeezed))
 
 
+@pytest.mark.first_case
 def test_ragged_rows_of_different_lengths_are_told(case):
     loss = case.build(ragged=True)
     labels = tf.ragged.constant([[1.0, 0.0], [0.0, 1.0, 0.0]])
@@ -135,12 +136,14 @@ def test_ragged_rows_of_different_lengths_are_told(case):
         graph(labels, scores)
 
 
+@pytest.mark.first_case
 def test_weights_in_a_graph_without_static_shapes_are_not_broadcast(case):
     loss = tf.function(case.build(), input_signature=[tf.TensorSpec([None, None])] * 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="as many rows"):
         loss(tf.ones([2, 3]), tf.ones([2, 3]), tf.ones([1, 3]))
 
 
+@pytest.mark.first_case
 def test_wrong_shapes_in_a_graph_without_static_shapes_are_refused(case):
     loss = tf.function(case.build(), input_signature=[tf.TensorSpec([None, None])] * 2)
     with pytest.raises(tf.errors.InvalidArgumentError, match="same shape"):

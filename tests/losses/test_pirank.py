@@ -19,6 +19,7 @@ pytestmark = pytest.mark.first_case
 CLASSES = {"ndcg": losses.PiRankNDCGLoss, "arp": losses.PiRankARPLoss}
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("name", ["ndcg", "arp"])
 @pytest.mark.parametrize("topn", [None, 1, 3, 10, 40])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 5.0])
@@ -132,6 +133,7 @@ def test_equals_tensorflow_ranking(kind, temperature):
     np.testing.assert_allclose(slopes, their_slopes, rtol=1e-3, atol=2e-5 * scale)
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("name", ["ndcg", "arp"])
 @pytest.mark.parametrize("topn", [None, 1, 3, 10])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])

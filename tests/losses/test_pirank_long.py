@@ -150,6 +150,7 @@ def test_blocks_equal_the_dense_formula(ranks, shapes, width):
         assert not score_slopes[b, n:].any() and not value_slopes[b, n:].any()
 
 
+@pytest.mark.grid
 def test_5000_items_equal_the_dense_formula_at_a_few_ranks():
     rng = np.random.default_rng(0)
     size, ranks, temperature = 5000, [0, 31, 32, 64, 2500, 4999], 2000.0

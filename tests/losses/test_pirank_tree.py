@@ -46,6 +46,7 @@ TREES = [
 ]
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("name", ["ndcg", "arp"])
 @pytest.mark.parametrize(("branching", "merge_topn", "temperatures"), TREES)
 def test_given_trees_equal_the_oracle(name, branching, merge_topn, temperatures):

@@ -218,6 +218,7 @@ def test_long_lists(loss, size):
     np.testing.assert_allclose(single, expected, rtol=1e-5)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("jit", [False, True])
 def test_ten_thousand_items_in_blocks(jit):
     loss = losses.PairwiseKLGaussianLoss(sigma=1.0)
@@ -493,6 +494,7 @@ def test_training_on_grades_learns(tmp_path):
     np.testing.assert_allclose(loaded.evaluate(x, labels, verbose=0), after, rtol=1e-6)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "loss",
     [

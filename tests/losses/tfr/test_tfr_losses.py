@@ -286,7 +286,7 @@ def test_config_saved_model_and_training_step(key, tmp_path):
 
 
 @every_key
-@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.grid)])
+@pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
 def test_graphs(key, jit):
     loss = build(key)
     shape = [3, 5, 3] if jit else [None, None, 3]
