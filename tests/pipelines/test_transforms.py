@@ -174,8 +174,11 @@ SCRIPT = textwrap.dedent(
     import json, sys
     from absl import flags
     import tfr_ext
-    from pipelines import inputs, train
+    from pipelines import failures, train
     from tests.conftest import make_lists
+    from tfr_ext.core import telling
+    from tfr_ext.training.sources import data_splits
+    from pipelines.flags import wording
     from tests.data.test_label_distributions import with_distributions
 
     class Judged:
@@ -187,8 +190,9 @@ SCRIPT = textwrap.dedent(
             return with_distributions(lists)
 
     train.define_flags()
-    given_source = inputs.source
-    inputs.source = lambda f: Judged() if f.dataset == "judged" else given_source(f)
+    given_source = data_splits.source
+    data_splits.source = (
+        lambda f: Judged() if f.dataset == "judged" else given_source(f))
     own = ("binarize_labels", "dataset", "feature_transforms", "first_stage_feature",
            "grade_values", "label_weights", "list_size", "loss", "loss_param",
            "max_label")
@@ -203,10 +207,11 @@ SCRIPT = textwrap.dedent(
                      "--synthetic_list_size=7", "--num_epochs=1", "--seed=0",
                      *given])
         try:
-            train.train()
+            with telling.worded(wording.spelled):
+                train.train()
             told.append("")
         except ValueError as error:
-            told.append(str(error))
+            told.append(failures.explain(error))
     print(json.dumps(told))
     """
 )
@@ -215,7 +220,7 @@ WRONG = [
      "'standart'; did you mean 'standard'"]),
     (["--feature_transforms=clip:2:1"], ["--feature_transforms=clip:2:1", "above"]),
     (["--label_weights=0,1"], ["--label_weights=0,1: ", "no label distributions"]),
-    (["--label_weights=1,x"], ["--label_weights must be finite numbers", "1,x"]),
+    (["--label_weights=1,x"], ["--label_weights must be finite numbers", "'x'"]),
     (["--label_weights=1,0"], ["each above the one before", "1,0"]),
     (["--binarize_labels=0"], ["--binarize_labels must be positive", "0"]),
     (["--max_label=3"], ["--max_label=3, but there is a label 4"]),

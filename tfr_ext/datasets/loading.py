@@ -65,7 +65,7 @@ def prepare(
     if manual_dir is None:
         raise ValueError(
             f"{name!r} is not prepared in {found.data_dir_root}: name the directory of "
-            f"its downloaded files, by `manual_dir` or --manual_dir.\n{instructions}"
+            f"its downloaded files, by `manual_dir`.\n{instructions}"
         )
     manual_dir = os.path.expanduser(manual_dir)
     if not tf.io.gfile.isdir(manual_dir) or not tf.io.gfile.listdir(manual_dir):

@@ -186,7 +186,7 @@ def load(directory: str) -> Manifest | None:
         problem = str(error) if isinstance(error, ValueError) else repr(error)
         raise ValueError(
             f"{path} is not a manifest of {_FORMAT!r}: {problem}. "
-            "`python -m pipelines.prepare` writes one."
+            "`prepare` writes one."
         ) from error
 
 
