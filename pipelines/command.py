@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from absl import app, flags, logging
 
 from pipelines import failures, interruption
-from pipelines.flags import flag_files
+from pipelines.flags import flag_files, help_page, wording
+from tfr_ext.core import telling
 
 FLAGS = flags.FLAGS
 
@@ -19,6 +20,7 @@ def run(
     work: Callable[..., None],
     takes_arguments: bool = False,
     goes_on: bool = False,
+    most_used: Sequence[str] = (),
 ) -> None:
     """Parses the flags, does the work, and ends the process.
 
@@ -30,6 +32,7 @@ def run(
         takes_arguments: whether it is called with the arguments that are not flags,
             which are a mistake otherwise.
         goes_on: whether the work, interrupted and started again, goes on.
+        most_used: the flags that --help lists first.
     """
 
     def main(argv: list[str]) -> None:
@@ -37,7 +40,8 @@ def run(
         if arguments and not takes_arguments:
             raise app.UsageError(f"Unexpected arguments: {' '.join(arguments)}")
         quieten()
-        with interruption.work(_advice if goes_on else lambda: ""):
+        advice = _advice if goes_on else lambda: ""
+        with interruption.work(advice), telling.worded(wording.spelled):
             try:
                 work(arguments) if takes_arguments else work()
             except failures.MENDABLE as error:
@@ -46,11 +50,15 @@ def run(
     interruption.watch()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # Lines are seen, and not lost.
-    app.run(main, flags_parser=_parse)
+    app.run(main, flags_parser=lambda argv: _parse(argv, most_used))
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
     """Parses the flags as absl does, after a look at the flag files."""
+    if help_page.is_wanted(argv[1:]):
+        about = sys.modules["__main__"].__doc__ or ""
+        print(help_page.page(about, most_used, FLAGS))
+        sys.exit(1)  # As absl does.
     try:
         flag_files.check(argv[1:])
     except flags.Error as error:

@@ -9,7 +9,7 @@ and started once more, the experiment goes on.
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import sys
 import time
 from collections.abc import Iterable, Sized
@@ -17,102 +17,65 @@ from collections.abc import Iterable, Sized
 import tensorflow as tf
 from absl import flags
 
-import tfr_ext
 from pipelines import command, compare, failures
 from pipelines.comparing import comparison_files, tables
 from pipelines.experiments import (
     candidates,
+    cell_work,
     cells,
     experiment_files,
     processes,
     selection,
 )
-from pipelines.flags import (
-    flag_types,
-    path_flags,
-    run_flags,
-    shared_flags,
-    training_flags,
-)
+from pipelines.experiments.experiment_config import ExperimentConfig
+from pipelines.flags import config_flags
+from tfr_ext.core import lock
 from tfr_ext.evaluation import comparison, comparison_options
-from tfr_ext.training import lock
+from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits
+from tfr_ext.version import __version__
 
 FLAGS = flags.FLAGS
 
+_MOST_USED = (
+    *("output_dir", "method", "folds", "seeds", "dataset", "metrics", "monitor"),
+    *("select_by", "jobs", "cells_dir"),
+)
 # Cells from whose times that of the others is estimated.
 _RECENT = 20
 
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    shared_flags.define_data_flags()
-    shared_flags.define_metric_flags()
-    training_flags.define_training_flags(model_dir=False)
-    path_flags.define("output_dir", "Directory that gets everything.", required=True)
-    flags.DEFINE_multi_string(
-        "method",
-        None,
-        "A method as NAME: FLAGS, the flags of `pipelines.train` that make it. {a|b} "
-        "in a flag is a choice, and the candidates are all combinations. Repeatable; "
-        "several of one NAME add up.",
-        required=True,
-    )
-    flags.DEFINE_list("folds", ["1"], "Names of the folds, for {fold} in any flag.")
-    flags.DEFINE_list("seeds", [str(shared_flags.DEFAULT_SEED)], "Seeds.")
-    flag_types.define_integer(
-        "selection_seeds",
-        1,
-        "How many of the first --seeds every candidate is trained with. The chosen one "
-        "is trained with all.",
-        lower_bound=1,
-    )
-    flag_types.define_metric(
-        "select_by",
-        None,
-        "Validation metric by which a candidate is chosen for each method and fold; "
-        "--monitor if left out.",
-    )
-    flags.DEFINE_enum(
-        "select_for",
-        selection.FOLD,
-        [selection.FOLD, selection.ALL],
-        "'fold' chooses a candidate for each fold by its own validation queries, 'all' "
-        "one for all folds by the mean over their validation queries. With "
-        "cross-validation folds these are test queries of other folds: 'all' is less "
-        "noisy, and common, but not blind.",
-    )
-    path_flags.define(
-        "cells_dir",
-        "Directory of the cells, which experiments may share; 'cells' in --output_dir "
-        "if left out.",
-    )
-    flag_types.define_integer("jobs", 2, "Processes at a time.", lower_bound=1)
-    flag_types.define_integer(
-        "threads",
-        1,
-        "Threads of each process for one operation. The last digits of results depend "
-        "on it.",
-        lower_bound=1,
-    )
-    flags.DEFINE_bool(
-        "keep_models", False, "Keep each cell's checkpoints, export and TensorBoard."
-    )
+    config_flags.define(TrainingConfig)
+    config_flags.define(ExperimentConfig, required=["output_dir", "method"])
     compare.define_options()
-    # So that --helpshort lists them.
-    for module in (shared_flags, training_flags, compare):
-        flags.adopt_module_key_flags(module)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Experiment:
+    """An experiment that is to be run.
+
+    Attributes:
+        config: its settings.
+        methods: the candidates of each method.
+        base: the flags of all cells.
+        data: where the lists come from, with `{fold}` in place of the fold.
+        select_by: the metric that chooses.
+        comparison: how the methods are compared.
+    """
+
+    config: ExperimentConfig
+    methods: dict[str, list[candidates.Candidate]]
+    base: list[str]
+    data: DataConfig
+    select_by: str
+    comparison: comparison.Options
 
 
 def experiment() -> None:
     """Runs the experiment as the flags say, and leaves all files in --output_dir."""
-    methods = candidates.parse_methods(FLAGS.method)
-    seeds = shared_flags.parse_integers(
-        FLAGS.seeds, "seeds", 0, flag_types.HIGHEST_SEED
-    )
-    for name, given in (("seeds", seeds), ("folds", FLAGS.folds)):
-        if not given or len(set(given)) < len(given):
-            raise ValueError(f"--{name} must be different values. Received: {given}.")
     for name, instead in (
         ("model_dir", "--output_dir"),
         ("seed", "--seeds"),
@@ -120,53 +83,64 @@ def experiment() -> None:
     ):
         if FLAGS[name].present:
             raise ValueError(f"--{name} has no meaning here. Give {instead}.")
-    select_by = FLAGS.select_by or FLAGS.monitor
+    config = config_flags.read(ExperimentConfig, FLAGS)
+    methods = candidates.parse_methods(config.method)
+    select_by = config.select_by or FLAGS.monitor
     if select_by not in FLAGS.metrics:
         raise ValueError(
             f"--select_by={select_by} must be among "
             f"--metrics={','.join(FLAGS.metrics)}."
         )
-    compare.options(FLAGS.metrics, comparison.Options().seed)  # Are they right?
-    if FLAGS.against not in (comparison_options.BEST, *methods):
+    options = compare.options(FLAGS.metrics, comparison.Options().seed)
+    if options.against not in (comparison_options.BEST, *methods):
         raise ValueError(
-            f"--against={FLAGS.against} must be {comparison_options.BEST!r} or the "
+            f"--against={options.against} must be {comparison_options.BEST!r} or the "
             f"name of a method: {', '.join(methods)}."
         )
-    if FLAGS.plot_metric not in (None, *FLAGS.metrics):
+    if options.plot_metric not in (None, *options.metrics):
         raise ValueError(
-            f"--plot_metric={FLAGS.plot_metric} must be among "
-            f"--metrics={','.join(FLAGS.metrics)}."
+            f"--plot_metric={options.plot_metric} must be among "
+            f"--metrics={','.join(options.metrics)}."
         )
+    work = _Experiment(
+        config,
+        methods,
+        config_flags.given(TrainingConfig, FLAGS),
+        config_flags.read(DataConfig, FLAGS),
+        select_by,
+        options,
+    )
     with lock.alone(FLAGS.output_dir, "experiment"):
-        with lock.alone(_cells_dir(), "experiment"):
-            _run(methods, seeds, select_by)
+        with lock.alone(config.cells_directory(), "experiment"):
+            _run(work)
 
 
-def _run(
-    methods: dict[str, list[candidates.Candidate]], seeds: list[int], select_by: str
-) -> None:
+def _run(work: _Experiment) -> None:
     start = time.monotonic()
-    files = experiment_files.files(FLAGS.output_dir)
-    files.check(data_splits.paths(FLAGS))
-    base = run_flags.given()
-    if run_flags.has_random_data() and FLAGS.data_seed is None:
+    config, methods, seeds = work.config, work.methods, work.config.seeds
+    output_dir = config.output_dir or ""
+    files = experiment_files.files(output_dir)
+    files.check(data_splits.paths(work.data))
+    base = list(work.base)
+    if work.data.is_random and work.data.data_seed is None:
         base.append(f"--data_seed={seeds[0]}")  # All seeds have the same queries.
     plan = cells.Plan(
-        cells_dir=_cells_dir(),
+        cells_dir=config.cells_directory(),
         base=tuple(base),
         candidates=tuple(c for found in methods.values() for c in found),
-        folds=tuple(FLAGS.folds),
-        seeds=tuple(seeds),
-        threads=FLAGS.threads,
+        folds=config.folds,
+        seeds=seeds,
+        threads=config.threads,
+        keep_models=config.keep_models,
     )
     print(
         f"{_count(methods, 'method')}, {_count(plan.candidates, 'candidate')}, "
         f"{_count(plan.folds, 'fold')}, {_count(seeds, 'seed')}. Reading the data ...",
         flush=True,
     )
-    everything = processes.check(plan)
+    everything = processes.check(cell_work.check, plan)
     cached = {cell for cell in everything if cell.is_finished}
-    first = seeds[: FLAGS.selection_seeds]
+    first = seeds[: config.selection_seeds]
     several = {name for name, found in methods.items() if len(found) > 1}
     phases = {
         "select": [
@@ -176,13 +150,13 @@ def _run(
         ]
     }
     later = len(several) * len(plan.folds) * (len(seeds) - len(first))
-    progress = _Progress(phases["select"], later)
-    print(_announcement(plan, phases["select"], later), flush=True)
-    _train(phases["select"], progress)
+    progress = _Progress(phases["select"], later, config.jobs, work.select_by)
+    print(_announcement(plan, phases["select"], later, config.jobs), flush=True)
+    _train(config, phases["select"], progress)
     choices = selection.choose(
         [cell for cell in phases["select"] if cell.seed in first],
-        select_by,
-        FLAGS.select_for,
+        work.select_by,
+        config.select_for,
     )
     chosen = [
         cell
@@ -191,13 +165,13 @@ def _run(
     ]
     phases["final"] = [cell for cell in chosen if cell not in set(phases["select"])]
     progress.expect(phases["final"])
-    _train(phases["final"], progress)
+    _train(config, phases["final"], progress)
     trained = [*phases["select"], *phases["final"]]
     failed = [cell for cell in trained if not cell.is_finished]
     files.claim()
     files.remove(comparison_files.FILES)  # They may be of other cells.
     experiment_files.write(
-        FLAGS.output_dir,
+        output_dir,
         phases,
         choices,
         chosen,
@@ -208,22 +182,22 @@ def _run(
             "cached": len(cached.intersection(trained)),
             "seconds": round(time.monotonic() - start, 1),
             "cell_seconds": round(sum(cell.seconds() for cell in trained), 1),
-            "jobs": FLAGS.jobs,
+            "jobs": config.jobs,
             "folds": list(plan.folds),
-            "seeds": seeds,
+            "seeds": list(seeds),
             "selection_seeds": len(first),
-            "select_by": select_by,
-            "select_for": FLAGS.select_for,
-            "flags": [*plan.base, *(f"--method={text}" for text in FLAGS.method)],
+            "select_by": work.select_by,
+            "select_for": config.select_for,
+            "flags": [*plan.base, *(f"--method={text}" for text in config.method)],
             "versions": {
-                "tfr_ext": tfr_ext.__version__,
+                "tfr_ext": __version__,
                 "tensorflow": tf.__version__,
             },
         },
     )
     wrong = []
     try:
-        _compare(methods, chosen, len(plan.folds) * len(seeds))
+        _compare(work, chosen, len(plan.folds) * len(seeds))
     except failures.MENDABLE as error:
         wrong.append(f"The comparison is not complete: {failures.explain(error)}")
     if failed:
@@ -240,36 +214,44 @@ def _count(things: Sized, name: str) -> str:
     return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
-def _cells_dir() -> str:
-    return FLAGS.cells_dir or os.path.join(FLAGS.output_dir, "cells")
-
-
 def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
     return choice is not None and cell.candidate == choice.candidate
 
 
-def _announcement(plan: cells.Plan, wanted: list[cells.Cell], later: int) -> str:
+def _announcement(
+    plan: cells.Plan, wanted: list[cells.Cell], later: int, jobs: int
+) -> str:
     """Returns what the experiment is about to do.
 
     Args:
         plan: the plan.
         wanted: the cells of the first phase.
         later: number of cells of the next.
+        jobs: how many run at a time.
     """
     left = _unfinished(wanted)
     then = f", then up to {later:,} with the candidates chosen" if later else ""
     return (
-        f"Cells to train: {left:,}{then}. Up to {FLAGS.jobs} at a time, each in a "
+        f"Cells to train: {left:,}{then}. Up to {jobs} at a time, each in a "
         f"process with --threads={plan.threads}; files and {cells.LOG} of each are in "
         f"a directory of its own in {plan.cells_dir}."
     )
 
 
-def _train(wanted: list[cells.Cell], progress: _Progress) -> None:
-    processes.run(wanted, FLAGS.jobs, FLAGS.threads, FLAGS.keep_models, progress.tell)
+def _train(
+    config: ExperimentConfig, wanted: list[cells.Cell], progress: _Progress
+) -> None:
+    processes.run(
+        wanted,
+        lambda: processes.Worker(
+            cell_work.train_all, config.threads, config.keep_models
+        ),
+        config.jobs,
+        progress.tell,
+    )
 
 
-def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -> None:
+def _compare(work: _Experiment, chosen: list[cells.Cell], num_cells: int) -> None:
     """Compares the methods of which every chosen cell is finished."""
     runs = {
         method: [
@@ -277,7 +259,7 @@ def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -
             for cell in chosen
             if cell.candidate.method == method and cell.is_finished
         ]
-        for method in methods
+        for method in work.methods
     }
     for method, directories in runs.items():
         if len(directories) < num_cells:
@@ -286,34 +268,36 @@ def _compare(methods: Iterable[str], chosen: list[cells.Cell], num_cells: int) -
                 f"{num_cells} cells are missing."
             )
     whole = {m: found for m, found in runs.items() if len(found) == num_cells}
-    if not whole or FLAGS.against not in (comparison_options.BEST, *whole):
+    if not whole or work.comparison.against not in (comparison_options.BEST, *whole):
         print(
             "Nothing is compared: "
             + (
-                f"the baseline, {FLAGS.against}, is missing."
+                f"the baseline, {work.comparison.against}, is missing."
                 if whole
                 else "no method is finished."
             )
         )
         return
-    compared = comparison.compare(
-        whole, compare.options(FLAGS.metrics, comparison.Options().seed)
-    )
-    comparison_files.write(compared, FLAGS.output_dir)
+    output_dir = work.config.output_dir or ""
+    compared = comparison.compare(whole, work.comparison)
+    comparison_files.write(compared, output_dir)
     print(tables.terminal(compared))
-    print(f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it.")
+    print(f"Written: {output_dir}/comparison.html, and the tables beside it.")
 
 
 class _Progress:
     """Tells how each cell ended, and how long the others will take."""
 
-    def __init__(self, wanted: list[cells.Cell], later: int):
+    def __init__(self, wanted: list[cells.Cell], later: int, jobs: int, select_by: str):
         """Initialises the progress.
 
         Args:
             wanted: the cells of this phase.
             later: number of cells of the next.
+            jobs: how many run at a time.
+            select_by: the metric that is told.
         """
+        self._jobs, self._select_by = jobs, select_by
         self.seconds: dict[cells.Cell, float] = {}
         self._left = _unfinished(wanted) + later
         self._failed = 0
@@ -334,21 +318,20 @@ class _Progress:
         self._left -= 1
         if outcome.ok:
             self.seconds[cell] = outcome.seconds
-            result = _result(cell)
+            result = _result(cell, self._select_by)
         else:
             self._failed += 1
             result = f"FAILED, {cell.failure()} (see {cell.directory}/{cells.LOG})"
         text = f"{_describe(cell)}: {result} ({outcome.seconds:.0f} s)."
         if self._left and self.seconds:
             recent = list(self.seconds.values())[-_RECENT:]
-            left = self._left * sum(recent) / len(recent) / FLAGS.jobs
+            left = self._left * sum(recent) / len(recent) / self._jobs
             text += f" Cells left: {self._left}, about {_duration(left)}"
             text += f", {self._failed} failed." if self._failed else "."
         print(text, flush=True)
 
 
-def _result(cell: cells.Cell) -> str:
-    name = FLAGS.select_by or FLAGS.monitor
+def _result(cell: cells.Cell, name: str) -> str:
     value = cell.metrics()["valid"].get(name)
     return f"validation {name} " + ("-" if value is None else f"{value:.4f}")
 
@@ -375,4 +358,4 @@ def _duration(seconds: float) -> str:
 
 if __name__ == "__main__":
     define_flags()
-    command.run(experiment, goes_on=True)
+    command.run(experiment, goes_on=True, most_used=_MOST_USED)

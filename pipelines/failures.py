@@ -7,9 +7,13 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 from absl import flags
+
+from pipelines.flags import wording
 
 FLAGS = flags.FLAGS
 
@@ -34,32 +38,36 @@ _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
 _ROOM = "Make room there, or name a directory on another disk."
 
 
-def explain(error: BaseException) -> str:
+def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> str:
     """Returns what is told of an error.
 
     Args:
         error: one of `MENDABLE`, or an error of flags.
+        values: the flags by name; those of this process by default.
     """
-    text = str(error) or type(error).__name__
+    if values is None:
+        values = {name: FLAGS[name].value for name in FLAGS}
+    text = wording.with_hints(wording.spelled(str(error) or type(error).__name__))
     first = re.sub(r"\{\{.*?\}\} ?", "", text.splitlines()[0]).strip()
     if isinstance(error, OSError) and error.errno in _FULL:
-        return f"{_disk(error.filename)} {_FULL[error.errno]}. {_ROOM} ({first})"
+        disk = _disk(error.filename, values)
+        return f"{disk} {_FULL[error.errno]}. {_ROOM} ({first})"
     full = _FULL_TEXT.search(text)
     if isinstance(error, (OSError, tf.errors.OpError)) and full:
         told = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
-        return f"{_disk(full[1])} {told}. {_ROOM} ({first})"
+        return f"{_disk(full[1], values)} {told}. {_ROOM} ({first})"
     if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)) or (
         isinstance(error, ValueError) and text.startswith(_TOO_LARGE)
     ):
-        sizes = [f"--{name}" for name in _SIZES if _given(name) is not None]
+        sizes = [f"--{name}" for name in _SIZES if values.get(name) is not None]
         advice = f" Reduce {_either(sizes)}." if sizes else ""
         return f"There is not enough memory.{advice} ({first})"
     return text
 
 
-def _disk(path: str | None) -> str:
+def _disk(path: str | None, values: Mapping[str, Any]) -> str:
     """Returns the subject of a sentence on the disk of a file, if it is known."""
-    places = [str(place) for place in map(_given, _PLACES) if place]
+    places = [str(place) for place in map(values.get, _PLACES) if place]
     if path is None:
         places.append(tempfile.gettempdir())
         return f"The disk of {min(places, key=_free)}"
@@ -76,11 +84,6 @@ def _free(directory: str) -> int:
     while not os.path.isdir(directory):
         directory = os.path.dirname(directory)
     return shutil.disk_usage(directory).free
-
-
-def _given(name: str) -> object:
-    """Returns the value of a flag, None where the command has no such flag."""
-    return FLAGS[name].value if name in FLAGS else None
 
 
 def _either(words: list[str]) -> str:

@@ -18,9 +18,8 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-import tfr_ext
 from pipelines import command
-from pipelines.flags import flag_types, path_flags, shared_flags
+from pipelines.flags import config_flags
 from pipelines.preparing import (
     beam_runner,
     report,
@@ -29,147 +28,141 @@ from pipelines.preparing import (
     work_units,
     worker_processes,
 )
+from pipelines.preparing.preparation_config import PreparationConfig
 from pipelines.preparing.work_units import Output, Unit, Written
+from tfr_ext.core import lock
+from tfr_ext.core.settings import places
 from tfr_ext.data.letor.byte_ranges import Survey
-from tfr_ext.training import lock
+from tfr_ext.training import run_file
+from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits
+from tfr_ext.training.sources.source import SPLITS
+from tfr_ext.version import __version__
 
 FLAGS = flags.FLAGS
 
 # What tells which lists there are. Training does the rest, with the other data flags.
-_SOURCE_FLAGS = re.compile(
+_SOURCE = re.compile(
     "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing_value|(data_)?seed"
     "|synthetic_.*|elwc_.*"
+)
+_MOST_USED = (
+    *("output_dir", "dataset", "train_path", "valid_path", "test_path"),
+    *("shard_megabytes", "num_workers", "beam_args", "overwrite", "seed"),
 )
 _Found = TypeVar("_Found", Survey, Written)
 
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    shared_flags.define_data_flags()
-    flags.adopt_module_key_flags(shared_flags)  # so that --helpshort lists them
-    path_flags.define(
-        "output_dir",
-        "Directory that gets the shards and their manifest.json, on any file system "
-        "that TensorFlow knows.",
-        required=True,
-    )
-    flag_types.define_float(
-        "shard_megabytes",
-        64,
-        "About how much text, or how many features, a shard is made of. The shards of "
-        "--dataset=elwc are its files.",
-        lower_bound=1e-6,
-    )
-    flags.DEFINE_bool(
-        "overwrite", False, "Start anew in an --output_dir that has other shards."
-    )
-    flags.DEFINE_multi_string(
-        "beam_args",
-        [],
-        "An option of Apache Beam, such as --beam_args=--runner=FlinkRunner. "
-        "Repeatable. With any, Beam does the work, else processes of this machine.",
-    )
-    flag_types.define_integer(
-        "num_workers",
-        None,
-        "Processes of this machine that work at a time; one for each core if left out.",
-        lower_bound=1,
-    )
+    config_flags.define(DataConfig)
+    config_flags.define(PreparationConfig, required=["output_dir"])
 
 
 def prepare() -> None:
     """Prepares as the flags say."""
-    if FLAGS.beam_args and FLAGS.num_workers:
-        raise ValueError(
-            "--num_workers is for work without Beam. Give Beam's runner an option of "
-            "its own, such as --beam_args=--direct_num_workers=8."
-        )
-    directory = FLAGS.output_dir
+    config = config_flags.read(PreparationConfig, FLAGS)
+    source = config_flags.read(DataConfig, FLAGS)
+    directory = config.output_dir or ""
     if "://" in directory:
         print(
             f"{directory} cannot be locked, as it is not local: make sure that no "
             "other preparation runs there."
         )
-        _prepare(directory)
+        _prepare(config, source)
         return
     with lock.alone(directory, "preparation"):
-        _prepare(directory)
+        _prepare(config, source)
 
 
-def _prepare(directory: str) -> None:
-    source_flags = _source_flags()
-    division = source_pieces.divide(
-        FLAGS, source_flags, max(1, int(FLAGS.shard_megabytes * 1e6))
-    )
+def _prepare(config: PreparationConfig, source: DataConfig) -> None:
+    directory = config.output_dir or ""
+    facts = _source_facts(source)
+    _tell_of_others(source)
+    division = source_pieces.divide(source, max(1, int(config.shard_megabytes * 1e6)))
     shard_directory.check_source(directory, division.files)
-    plan = _plan(source_flags, division.files)
-    place = shard_directory.begin(directory, plan, FLAGS.overwrite)
+    plan = _plan(config, facts, division.files)
+    place = shard_directory.begin(directory, plan, config.overwrite)
     if place is None:
         return
     try:
-        _write(directory, place, source_flags, division, plan)
+        _write(config, source, place, division, plan)
     finally:
         shard_directory.tidy(directory, place)
 
 
 def _write(
-    directory: str,
+    config: PreparationConfig,
+    source: DataConfig,
     place: str,
-    source_flags: Mapping[str, Any],
     division: source_pieces.Division,
     plan: Mapping[str, Any],
 ) -> None:
-    """Writes all shards in `place`, and finishes them in `directory`."""
-    if FLAGS.beam_args:
-        unknown = beam_runner.unknown_options(FLAGS.beam_args)
+    """Writes all shards in `place`, and finishes them where they belong."""
+    directory = config.output_dir or ""
+    if config.beam_args:
+        unknown = beam_runner.unknown_options(config.beam_args)
         if unknown:
             print(f"Passed on, but not known to Beam itself: {' '.join(unknown)}")
-    units = _units(place, division)
-    found = _run(place, units, work_units.written)
+    units = _units(config, source, place, division)
+    found = _run(config, place, units, work_units.written)
     _check_queries(units, found)
     for split in {output.split for unit in units for output in unit.outputs}:
         if not any(split in result.records for result in found):
             raise ValueError(f"The {split} data has no judged items.")
-    if _plan(source_flags, division.files) != plan:
+    facts = _source_facts(source)
+    if _plan(config, facts, division.files) != plan:
         raise ValueError(
             "Files of the source changed while they were read. Start anew, with "
             "--overwrite."
         )
-    content = report.describe(found, source_flags)
+    content = report.describe(found, facts)
     shard_directory.finish(directory, content, place)
     print(report.summary(content, found, directory))
 
 
-def _source_flags() -> dict[str, Any]:
-    """Returns the flags that tell which lists there are, and tells of the others."""
-    every = FLAGS.flags_by_module_dict()[shared_flags.__name__]
+def _source_facts(source: DataConfig) -> dict[str, Any]:
+    """Returns the settings that tell which lists there are, as JSON has them."""
     kept = {}
-    for flag in every:
-        kind = flag.name.partition("_")[0]
-        if not _SOURCE_FLAGS.fullmatch(flag.name):
-            if flag.value != flag.default:
-                print(f"{flag.serialize()} is left to training; shards are as given.")
-        elif kind not in ("synthetic", "elwc") or kind == FLAGS.dataset:
-            kept[flag.name] = flag.value
+    for place in places(DataConfig):
+        kind, value = place.key.partition("_")[0], place.value(source)
+        if _SOURCE.fullmatch(place.key) and (
+            kind not in ("synthetic", "elwc") or kind == source.dataset
+        ):
+            kept[place.key] = list(value) if isinstance(value, tuple) else value
     return kept
 
 
-def _plan(source_flags: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+def _tell_of_others(source: DataConfig) -> None:
+    """Tells of the settings that make no difference to shards."""
+    for place in places(DataConfig):
+        if not _SOURCE.fullmatch(place.key) and place.value(source) != place.default:
+            (line,) = run_file.lines_of(place, place.value(source))
+            print(f"{line} is left to training; shards are as given.")
+
+
+def _plan(
+    config: PreparationConfig, facts: Mapping[str, Any], files: Sequence[str]
+) -> dict[str, Any]:
     """Returns what makes the shards what they are, as JSON has it."""
     stats = {path: tf.io.gfile.stat(path) for path in files}
     return {
-        "tfr_ext": tfr_ext.__version__,
-        "flags": {**source_flags, "shard_megabytes": FLAGS.shard_megabytes},
+        "tfr_ext": __version__,
+        "flags": {**facts, "shard_megabytes": config.shard_megabytes},
         "files": {path: [s.length, s.mtime_nsec] for path, s in stats.items()},
     }
 
 
-def _units(directory: str, division: source_pieces.Division) -> list[Unit]:
+def _units(
+    config: PreparationConfig,
+    source: DataConfig,
+    directory: str,
+    division: source_pieces.Division,
+) -> list[Unit]:
     """Plans what each worker reads and writes."""
     pieces = division.pieces
-    fractions = data_splits.held_out(FLAGS, pieces)
-    num_features, has_doc_ids = FLAGS.num_features, True
+    fractions = data_splits.held_out(source, pieces)
+    num_features, has_doc_ids = source.num_features, True
     chosen: list[dict[str, np.ndarray]] = []
     needs_width = division.needs_width and num_features is None
     if fractions or needs_width:
@@ -177,15 +170,17 @@ def _units(directory: str, division: source_pieces.Division) -> list[Unit]:
         if needs_width:
             reasons.append("find the number of features (--num_features spares that)")
         print(f"Reading the training data once before, to {', '.join(reasons)}.")
-        surveys = _survey(directory, pieces["train"])
+        surveys = _survey(config, directory, pieces["train"], num_features)
         num_features = max(survey.num_features for survey in surveys)
         if fractions:
             # Else training would find them in one split and miss them in another.
             has_doc_ids = all(survey.has_doc_ids for survey in surveys)
-            chosen = _divide_lists([s.queries for s in surveys], fractions)
+            chosen = _divide_lists(
+                [s.queries for s in surveys], fractions, source.random_seed
+            )
     parts = [
         (split, index, piece)
-        for split in data_splits.SPLITS
+        for split in SPLITS
         for index, piece in enumerate(pieces.get(split, []))
     ]
     wanted = [
@@ -216,13 +211,18 @@ def _units(directory: str, division: source_pieces.Division) -> list[Unit]:
     return units
 
 
-def _survey(directory: str, pieces: Sequence[source_pieces.Piece]) -> list[Survey]:
+def _survey(
+    config: PreparationConfig,
+    directory: str,
+    pieces: Sequence[source_pieces.Piece],
+    num_features: int | None,
+) -> list[Survey]:
     """Reads the training data once, before it is written."""
     units = [
-        Unit(f"survey-{index:05}", directory, piece, FLAGS.num_features)
+        Unit(f"survey-{index:05}", directory, piece, num_features)
         for index, piece in enumerate(pieces)
     ]
-    surveys = _run(directory, units, work_units.surveyed)
+    surveys = _run(config, directory, units, work_units.surveyed)
     print(
         f"{sum(s.queries for s in surveys):,} queries, "
         f"{max(s.num_features for s in surveys):,} features"
@@ -231,10 +231,10 @@ def _survey(directory: str, pieces: Sequence[source_pieces.Piece]) -> list[Surve
 
 
 def _divide_lists(
-    queries: Sequence[int], fractions: Mapping[str, float]
+    queries: Sequence[int], fractions: Mapping[str, float], seed: int
 ) -> list[dict[str, np.ndarray]]:
     """Returns for each piece which of its lists go to which split, if any do."""
-    parts = data_splits.hold_out(sum(queries), fractions, shared_flags.data_seed(FLAGS))
+    parts = data_splits.hold_out(sum(queries), fractions, seed)
     bounds = np.cumsum([0, *queries])
     divided = []
     for start, end in zip(bounds, bounds[1:]):
@@ -247,7 +247,10 @@ def _divide_lists(
 
 
 def _run(
-    directory: str, units: Sequence[Unit], found: Callable[[Unit], _Found | None]
+    config: PreparationConfig,
+    directory: str,
+    units: Sequence[Unit],
+    found: Callable[[Unit], _Found | None],
 ) -> list[_Found]:
     """Does the work of those units that are not finished, and returns all results."""
     left = [unit for unit in units if found(unit) is None]
@@ -255,10 +258,10 @@ def _run(
         print(
             f"{len(units) - len(left):,} of {len(units):,} pieces were finished before."
         )
-    if left and FLAGS.beam_args:
-        beam_runner.run(left, work_units.work, FLAGS.beam_args)
+    if left and config.beam_args:
+        beam_runner.run(left, work_units.work, config.beam_args)
     elif left:
-        workers = FLAGS.num_workers or worker_processes.num_cores()
+        workers = config.num_workers or worker_processes.num_cores()
         worker_processes.run(left, work_units.work, workers)
     work_units.raise_error(directory)
     results = [found(unit) for unit in units]
@@ -299,4 +302,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command.run(main, goes_on=True)
+    command.run(main, goes_on=True, most_used=_MOST_USED)

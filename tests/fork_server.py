@@ -56,8 +56,8 @@ def _serve():
     import matplotlib.pyplot  # noqa: F401
     import scipy.stats  # noqa: F401
 
-    import pipelines.comparing.comparison_files
-    import pipelines.flags.training_flags  # noqa: F401
+    import tfr_ext.training.evaluator
+    import tfr_ext.training.trainer  # noqa: F401
 
     for line in sys.stdin:
         child = os.fork()

@@ -62,19 +62,6 @@ class Cell:
     best: bool
 
 
-def title_of(metric: str) -> str:
-    """Returns a metric's name as papers have it.
-
-    Examples:
-        >>> title_of('ndcg_10'), title_of('precision_5'), title_of('map')
-        ('NDCG@10', 'P@5', 'MAP')
-    """
-    name, _, cut_off = metric.partition("_")
-    title = objectives.of_name(name).TITLE if name in objectives.names() else ""
-    name = title or name.upper()
-    return f"{name}@{cut_off}" if cut_off else name
-
-
 def cell(comparison: Comparison, run: str, metric: str) -> Cell:
     """Returns a cell of the table."""
     result, options = comparison.results[run][metric], comparison.options
@@ -138,7 +125,9 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
         over = "the folds" if folds > 1 else "the seeds"
         sentences.append(f"± is the standard error over {over}.")
     costs = [
-        title_of(m) for m in comparison.metrics if not evaluation.higher_is_better(m)
+        objectives.title(m)
+        for m in comparison.metrics
+        if not evaluation.higher_is_better(m)
     ]
     if costs:
         sentences.append(f"{', '.join(costs)}: lower is better.")
@@ -206,7 +195,7 @@ def terminal(comparison: Comparison, bold: bool | None = None) -> str:
         cells = [cell(comparison, name, metric) for name in names]
         star = "" if bold else "*"
         column = [
-            title_of(metric),
+            objectives.title(metric),
             *(one.text + (star if one.best else "") + one.mark for one in cells),
         ]
         columns.append(column)
@@ -233,7 +222,7 @@ def _bold(padded: str) -> str:
 def markdown(comparison: Comparison) -> str:
     """Returns the table in Markdown."""
     lines = [
-        "| run | " + " | ".join(map(title_of, comparison.metrics)) + " |",
+        "| run | " + " | ".join(map(objectives.title, comparison.metrics)) + " |",
         "|---|" + "---|" * len(comparison.metrics),
     ]
     for run in comparison.runs:
@@ -268,7 +257,9 @@ def latex(comparison: Comparison) -> str:
         f"\\caption{{{escaped(caption(comparison))}}}",
         f"\\begin{{tabular}}{{l{'l' * len(comparison.metrics)}}}",
         "\\toprule",
-        " & ".join(["", *(escaped(title_of(m)) for m in comparison.metrics)]).strip()
+        " & ".join(
+            ["", *(escaped(objectives.title(m)) for m in comparison.metrics)]
+        ).strip()
         + " \\\\",
         "\\midrule",
     ]

@@ -2,56 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import hashlib
 import json
 import os
 import shutil
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Sequence
-from multiprocessing import connection, parent_process
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 from absl import flags
 
-import tfr_ext
-from pipelines import command, failures, train
+from pipelines import command, failures
 from pipelines.experiments import candidates
 from pipelines.experiments.cells import LOG, Cell, Plan
-from pipelines.flags import flag_files, run_flags
+from pipelines.flags import config_flags, wording
+from tfr_ext.core import telling
+from tfr_ext.core.settings import places
 from tfr_ext.training import run_directory, training_checks
+from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.data_config import DataConfig
+from tfr_ext.training.run_file import NOT_PART_OF_A_RUN
 from tfr_ext.training.sources import checksums
-
-FLAGS = flags.FLAGS
+from tfr_ext.training.trainer import train
+from tfr_ext.version import __version__
 
 # Cells are short: saving each epoch would take a good part of their time.
 _CHECKPOINT_EPOCHS = 10
 # What training leaves and an experiment has no more use for.
 _LARGE = ("checkpoints", "tensorboard")
-
-
-def enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
-    """Does the work of a process, which ends when its parent does."""
-    parent: Any = parent_process()
-
-    def follow() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
-    train.define_flags()
-    with contextlib.suppress(BrokenPipeError):  # It has ended.
-        work(pipe, *arguments)
-
-
-def _parse(arguments: Sequence[str], model_dir: str) -> None:
-    """Parses the flags of a cell in place of those before."""
-    flag_files.check(arguments)
-    FLAGS.unparse_flags()
-    FLAGS(["pipelines.train", *arguments, f"--model_dir={model_dir}"])
+_WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
+# These make a run what it is even where they have their defaults.
+_ALWAYS_TOLD = ("seed",)
 
 
 def check(pipe: Any, plan: Plan) -> None:
@@ -61,6 +45,45 @@ def check(pipe: Any, plan: Plan) -> None:
         pipe.send(_cells(plan))
     except (*failures.MENDABLE, flags.Error) as error:
         pipe.send(failures.explain(error))
+
+
+def parse(arguments: Sequence[str]) -> config_flags.Parsed:
+    """Parses the flags of a cell.
+
+    Args:
+        arguments: flags of `pipelines.train`, all but --model_dir.
+    """
+    return config_flags.parse(TrainingConfig, arguments, "pipelines.train")
+
+
+def identity(parsed: config_flags.Parsed) -> dict[str, str]:
+    """Returns how each flag is written that makes a run what it is.
+
+    Those that say where its data and its files are, or how it is shown, do not; nor do
+    those that have their defaults, so that a new flag does not make it another run. The
+    seed always does: its default was another once.
+    """
+    aside = {*NOT_PART_OF_A_RUN, *_WHERE_DATA_IS}
+    return {
+        name: text
+        for name, text in parsed.texts.items()
+        if name not in aside and (name in parsed.changed or name in _ALWAYS_TOLD)
+    }
+
+
+def _data_source(parsed: config_flags.Parsed) -> tuple[str, ...]:
+    """Returns how the flags are written that say which data is read."""
+    names = [
+        *(*_WHERE_DATA_IS, "dataset", "manual_dir", "missing_value", "num_features"),
+        *(
+            place.key
+            for place in places(DataConfig)
+            if place.key.startswith(("elwc_", "stream", "synthetic_"))
+        ),
+    ]
+    data = parsed.settings.data
+    seed = [str(data.random_seed)] if data.dataset == "synthetic" else []
+    return (*(parsed.texts[name] for name in names), *seed)
 
 
 def _cells(plan: Plan) -> list[Cell]:
@@ -73,29 +96,22 @@ def _cells(plan: Plan) -> list[Cell]:
             for seed in plan.seeds:
                 arguments = (*base, *candidate.arguments(fold), f"--seed={seed}")
                 try:
-                    _parse(arguments, "unused")
+                    parsed = parse([*_defaults(plan.keep_models), *arguments])
+                    config = parsed.settings
                     if fold == plan.folds[0] and seed == plan.seeds[0]:
-                        training_checks.check_flags()
-                    source = run_flags.data_source()
+                        training_checks.check(config)
+                    source = _data_source(parsed)
                     if source not in digests:
-                        digests[source] = checksums.of_data(FLAGS)
-                        training_checks.check_data()
+                        digests[source] = checksums.of_data(config.data)
+                        training_checks.check_data(config)
                 except (*failures.MENDABLE, flags.Error) as error:
                     raise ValueError(
                         f"--method={candidate.method}, candidate {candidate.text!r}, "
                         f"fold {fold}: {failures.explain(error)}"
                     ) from error
-                identity = {
-                    "data": digests[source],
-                    "flags": run_flags.identity(),
-                    "tensorflow": tf.__version__,
-                    "threads": plan.threads,
-                    "version": tfr_ext.__version__,
-                }
-                text = json.dumps(identity, sort_keys=True)
-                key = hashlib.sha256(text.encode()).hexdigest()[:16]
+                key = _key(plan, parsed, digests[source])
                 directory = os.path.join(plan.cells_dir, key)
-                cell = Cell(candidate, fold, seed, arguments, directory)
+                cell = Cell(candidate, fold, seed, config, directory)
                 twin = found.setdefault(f"{candidate.method}\n{key}", cell)
                 if twin is not cell:
                     raise ValueError(
@@ -107,6 +123,27 @@ def _cells(plan: Plan) -> list[Cell]:
     return cells
 
 
+def _key(plan: Plan, parsed: config_flags.Parsed, digest: str) -> str:
+    """Returns the name of a cell's directory, which its training alone decides."""
+    content = {
+        "data": digest,
+        "flags": identity(parsed),
+        "tensorflow": tf.__version__,
+        "threads": plan.threads,
+        "version": __version__,
+    }
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _defaults(keep_models: bool) -> list[str]:
+    """Returns flags that cells have unless they are given others."""
+    defaults = [f"--checkpoint_epochs={_CHECKPOINT_EPOCHS}"]
+    if not keep_models:
+        defaults += ["--noexport_model", "--nodraw_curves"]
+    return defaults
+
+
 def _where(cell: Cell) -> str:
     return f"{cell.candidate.text!r}, fold {cell.fold}, seed {cell.seed}"
 
@@ -114,6 +151,7 @@ def _where(cell: Cell) -> str:
 def train_all(pipe: Any, threads: int, keep_models: bool) -> None:
     """Trains the cells that it is sent, and sends back whether they are trained."""
     _set_threads(threads)
+    config_flags.learn(TrainingConfig)
     while True:
         try:
             cell = pipe.recv()
@@ -128,24 +166,26 @@ def train_all(pipe: Any, threads: int, keep_models: bool) -> None:
         for stream in (1, 2):
             os.dup2(log, stream)
         os.close(log)
-        pipe.send(_train(cell, keep_models))
+        with telling.worded(wording.spelled):
+            pipe.send(_train(cell, keep_models))
 
 
 def _train(cell: Cell, keep_models: bool) -> bool:
     """Trains a cell, and returns whether it is trained."""
     export = os.path.join(cell.directory, "export")
     was_exported = os.path.lexists(export)
-    defaults = [f"--checkpoint_epochs={_CHECKPOINT_EPOCHS}"]
-    if not keep_models:
-        defaults += ["--noexport_model", "--nodraw_curves"]
+    config = dataclasses.replace(
+        cell.config, model_dir=cell.directory, verbose="silent"
+    )
     try:
-        _parse([*defaults, *cell.arguments, "--verbose=silent"], cell.directory)
         command.quieten()
         # Half a run, on the same data in another place.
-        FLAGS["overwrite"].value = run_directory.is_other_run(cell.directory)
-        train.train()
-    except (*failures.MENDABLE, flags.Error) as error:
-        print(f"Error: {' '.join(failures.explain(error).split())}", flush=True)
+        is_other = run_directory.is_other_run(config)
+        train(dataclasses.replace(config, overwrite=is_other))
+    except failures.MENDABLE as error:
+        values = {place.key: place.value(config) for place in places(TrainingConfig)}
+        told = failures.explain(error, values)
+        print(f"Error: {' '.join(told.split())}", flush=True)
         return False
     except Exception as error:  # whatever it is: the others go on
         traceback.print_exc()
@@ -156,7 +196,7 @@ def _train(cell: Cell, keep_models: bool) -> bool:
         sys.stdout.flush()
         tf.keras.backend.clear_session()
     if not keep_models:
-        run_directory.RunDirectory().files.remove(_LARGE)
+        run_directory.RunDirectory(config).files.remove(_LARGE)
         if not was_exported:
             shutil.rmtree(export, ignore_errors=True)
     return True

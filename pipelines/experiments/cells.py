@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.experiments import candidates
 from tfr_ext.training import outputs
+from tfr_ext.training.config import TrainingConfig
 
 # Where what a cell printed goes, and how long it took.
 LOG = "log.txt"
@@ -22,14 +23,14 @@ class Cell:
         candidate: what is trained.
         fold: on which fold.
         seed: with which seed.
-        arguments: the flags of `pipelines.train`, all but --model_dir.
+        config: the settings of the training, all but `model_dir`.
         directory: where its files are; named by the flags and the data's checksum.
     """
 
     candidate: candidates.Candidate
     fold: str
     seed: int
-    arguments: tuple[str, ...]
+    config: TrainingConfig
     directory: str
 
     @property
@@ -40,7 +41,7 @@ class Cell:
     @property
     def is_apart(self) -> bool:
         """Whether it sets what a process can set once."""
-        return any(flag.startswith("--logical_cpus") for flag in self.arguments)
+        return self.config.logical_cpus > 1
 
     def metrics(self) -> dict[str, Any]:
         """Returns the content of its `metrics.json`.
@@ -94,6 +95,7 @@ class Plan:
         folds: names of the folds.
         seeds: seeds.
         threads: threads of a process, on which the last digits depend.
+        keep_models: whether cells keep large files, and so make them.
     """
 
     cells_dir: str
@@ -102,3 +104,4 @@ class Plan:
     folds: tuple[str, ...]
     seeds: tuple[int, ...]
     threads: int = 1
+    keep_models: bool = False

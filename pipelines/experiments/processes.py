@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, parent_process
 from typing import Any
 
 from pipelines import interruption
-from pipelines.experiments import cell_work
 from pipelines.experiments.cells import LOG, SECONDS, Cell, Outcome, Plan
 from tfr_ext.core.files import write_atomically
 
 # What a cell may need besides, imported once: that takes as long as a short training.
-_PRELOADED = (
-    "tfr_ext.training.sources.elwc_source",
-    "tfr_ext.training.sources.tfds_source",
-    "tensorflow_datasets",
-)
+_PRELOADED = ("tensorflow_datasets",)
 # What TensorFlow keeps of one cell after the other is dropped now and then.
 _CELLS_OF_A_PROCESS = 25
 
 
-def check(plan: Plan) -> list[Cell]:
+def check(work: Callable[..., None], plan: Plan) -> list[Cell]:
     """Checks every candidate, reads the data of every fold, and names all cells.
 
-    In a process of its own, so that the caller's flags stay as they are.
+    In a process of its own, so that what TensorFlow keeps is gone with it.
+
+    Args:
+        work: what the process does, with a pipe to this one and the plan.
+        plan: the plan.
 
     Raises:
         ValueError: if a candidate's flags are wrong, or the data has errors.
     """
-    pipe, process = _start(cell_work.check, plan)
+    pipe, process = _start(work, plan)
     try:
         found = pipe.recv()
     except EOFError:
@@ -48,39 +49,37 @@ def check(plan: Plan) -> list[Cell]:
 
 def run(
     wanted: Sequence[Cell],
+    start: Callable[[], Worker],
     jobs: int,
-    threads: int,
-    keep_models: bool,
     on_end: Callable[[Outcome], None],
 ) -> None:
     """Runs cells that are not finished, several at a time.
 
     Args:
         wanted: the cells.
+        start: starts a process that trains cells.
         jobs: how many run at a time.
-        threads: threads of each for one operation of TensorFlow.
-        keep_models: whether checkpoints, exports and TensorBoard's logs stay.
         on_end: called as each cell ends.
     """
     unfinished = [cell for cell in wanted if not cell.is_finished]
     # Two methods may have a cell in common.
     waiting = list({cell.directory: cell for cell in unfinished[::-1]}.values())
-    idle: list[_Worker] = []
-    running: dict[Any, tuple[_Worker, Cell, float]] = {}
+    idle: list[Worker] = []
+    running: dict[Any, tuple[Worker, Cell, float]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 cell = waiting.pop()
                 fresh = cell.is_apart or not idle
-                worker = _Worker(threads, keep_models) if fresh else idle.pop()
+                worker = start() if fresh else idle.pop()
                 if not worker.send(cell):  # It was killed while it was idle.
                     worker.end()
-                    worker = _Worker(threads, keep_models)
+                    worker = start()
                     worker.send(cell)
                 running[worker.pipe] = (worker, cell, time.monotonic())
             for pipe in connection.wait(list(running)):
-                worker, cell, start = running.pop(pipe)
-                seconds = time.monotonic() - start
+                worker, cell, since = running.pop(pipe)
+                seconds = time.monotonic() - since
                 ok = worker.result()
                 if cell.is_finished:
                     path = os.path.join(cell.directory, SECONDS)
@@ -95,20 +94,20 @@ def run(
             worker.end()
 
 
-class _Worker:
+class Worker:
     """A process that trains one cell after the other.
 
     Starting TensorFlow takes as long as a short training.
     """
 
-    def __init__(self, threads: int, keep_models: bool):
+    def __init__(self, work: Callable[..., None], *arguments: Any):
         """Starts the process.
 
         Args:
-            threads: its threads for one operation of TensorFlow.
-            keep_models: whether large files of cells stay.
+            work: what it does, with a pipe to this process.
+            *arguments: given to it besides.
         """
-        self.pipe, self._process = _start(cell_work.train_all, threads, keep_models)
+        self.pipe, self._process = _start(work, *arguments)
         self.num_cells = 0
 
     def send(self, cell: Cell) -> bool:
@@ -142,11 +141,24 @@ def _start(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
     """Starts a process, and returns the end of a pipe to it, and it."""
     # Forked from one that has imported TensorFlow, but done nothing with it.
     context: Any = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pipelines.experiments.cell_work", *_PRELOADED])
+    context.set_forkserver_preload([work.__module__, *_PRELOADED])
     with interruption.shielded():
         forkserver.ensure_running()  # All others are forked from it.
     ours, its = context.Pipe()
-    process = context.Process(target=cell_work.enter, args=(work, its, *arguments))
+    process = context.Process(target=_enter, args=(work, its, *arguments))
     process.start()
     its.close()
     return ours, process
+
+
+def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
+    """Does the work of a process, which ends when its parent does."""
+    parent: Any = parent_process()
+
+    def follow() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):  # It has ended.
+        work(pipe, *arguments)

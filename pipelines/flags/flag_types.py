@@ -8,19 +8,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 from absl import flags
 
-from tfr_ext import evaluation
+from tfr_ext.core.settings import HIGHEST_COUNT, HIGHEST_SEED, is_finite
 from tfr_ext.data import text_files
+from tfr_ext.evaluation.queries import plain_name
 
 # The flags are those of the callers.
 flags.disclaim_key_flags()
-
-# NumPy's and Keras's generators take no higher seed.
-HIGHEST_SEED = 2**32 - 1
-# What any count fits in: TensorFlow has shapes of 64 bits, but sizes of files of 32.
-HIGHEST_COUNT = 2**31 - 1
 
 
 class FiniteParser(flags.FloatParser):
@@ -60,7 +55,7 @@ class MetricParser(flags.ArgumentParser):
 
     def parse(self, argument: str) -> str:
         """See `flags.ArgumentParser`."""
-        return evaluation.plain_name(argument)
+        return plain_name(argument)
 
 
 class MetricsParser(flags.ListParser):
@@ -68,12 +63,7 @@ class MetricsParser(flags.ListParser):
 
     def parse(self, argument: str | list[str]) -> list[str]:
         """See `flags.ListParser`."""
-        return [evaluation.plain_name(name) for name in super().parse(argument)]
-
-
-def is_finite(value: float) -> bool:
-    """Tells whether a number is finite, also as a float32."""
-    return math.isfinite(value) and abs(value) <= float(np.finfo(np.float32).max)
+        return [plain_name(name) for name in super().parse(argument)]
 
 
 def define_float(
@@ -82,6 +72,7 @@ def define_float(
     help_text: str,
     lower_bound: float | None = None,
     upper_bound: float | None = None,
+    flag_values: flags.FlagValues = flags.FLAGS,
 ) -> None:
     """Defines a flag whose value is a finite number.
 
@@ -91,9 +82,12 @@ def define_float(
         help_text: what it means.
         lower_bound: least value, if there is one.
         upper_bound: highest value, if there is one.
+        flag_values: gets the flag.
     """
     parser = FiniteParser(lower_bound, upper_bound)
-    flags.DEFINE(parser, name, default, help_text, serializer=_plain())
+    flags.DEFINE(
+        parser, name, default, help_text, serializer=_plain(), flag_values=flag_values
+    )
 
 
 def define_integer(
@@ -102,6 +96,7 @@ def define_integer(
     help_text: str,
     lower_bound: int,
     upper_bound: int = HIGHEST_COUNT,
+    flag_values: flags.FlagValues = flags.FLAGS,
 ) -> None:
     """Defines a flag whose value is an integer between bounds.
 
@@ -111,43 +106,78 @@ def define_integer(
         help_text: what it means.
         lower_bound: least value.
         upper_bound: highest value.
+        flag_values: gets the flag.
     """
     parser = CountParser(lower_bound, upper_bound)
-    flags.DEFINE(parser, name, default, help_text, serializer=_plain())
+    flags.DEFINE(
+        parser, name, default, help_text, serializer=_plain(), flag_values=flag_values
+    )
 
 
-def define_seed(name: str, default: int | None, help_text: str) -> None:
+def define_seed(
+    name: str,
+    default: int | None,
+    help_text: str,
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> None:
     """Defines a flag whose value is a seed.
 
     Args:
         name: name of the flag.
         default: its value if it is left out.
         help_text: what it is the seed of.
+        flag_values: gets the flag.
     """
-    define_integer(name, default, help_text, 0, HIGHEST_SEED)
+    define_integer(name, default, help_text, 0, HIGHEST_SEED, flag_values)
 
 
-def define_metric(name: str, default: str | None, help_text: str) -> None:
+def define_metric(
+    name: str,
+    default: str | None,
+    help_text: str,
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> None:
     """Defines a flag whose value is the name of a metric.
 
     Args:
         name: name of the flag.
         default: its value if it is left out.
         help_text: what it means.
+        flag_values: gets the flag.
     """
-    flags.DEFINE(MetricParser(), name, default, help_text, serializer=_plain())
+    flags.DEFINE(
+        MetricParser(),
+        name,
+        default,
+        help_text,
+        serializer=_plain(),
+        flag_values=flag_values,
+    )
 
 
-def define_metrics(name: str, default: list[str], help_text: str) -> None:
+def define_metrics(
+    name: str,
+    default: list[str],
+    help_text: str,
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> None:
     """Defines a flag whose value is a list of names of metrics.
 
     Args:
         name: name of the flag.
         default: its value if it is left out.
         help_text: what it means.
+        flag_values: gets the flag.
     """
     serializer = flags.CsvListSerializer(",")
-    flags.DEFINE(MetricsParser(), name, default, help_text, serializer=serializer)
+    flags.DEFINE(
+        MetricsParser(),
+        name,
+        default,
+        help_text,
+        serializer=serializer,
+        flag_values=flag_values,
+    )
 
 
 def _plain() -> Any:

@@ -18,27 +18,36 @@ _EXPECTED = "expected a path, found nothing. Name one, or leave the flag out."
 _PLACES = ("model_dir", "output_dir")
 
 
-def define(name: str, help: str, required: bool = False) -> None:
+def define(
+    name: str,
+    help: str,
+    required: bool = False,
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> None:
     """Defines a flag that holds one path.
 
     Args:
         name: name of the flag.
         help: what it is for.
         required: whether it must be given.
+        flag_values: gets the flag.
     """
-    flags.DEFINE_string(name, None, help, required=required)
+    flags.DEFINE_string(name, None, help, flag_values, required=required)
     flags.register_validator(
-        name, lambda path: path is None or _is_named(path), _EXPECTED
+        name, lambda path: path is None or _is_named(path), _EXPECTED, flag_values
     )
     if name in _PLACES:
         flags.register_validator(
             name,
             lambda path: not is_empty_in(sys.argv, "flagfile"),
             f"--flagfile=: {_EXPECTED}",
+            flag_values,
         )
 
 
-def define_list(name: str, help: str) -> None:
+def define_list(
+    name: str, help: str, flag_values: flags.FlagValues = flags.FLAGS
+) -> None:
     """Defines a flag that holds paths, separated by commas; none by default.
 
     Flag files may have it empty, as the `flags.cfg` of a run without such files has.
@@ -46,12 +55,14 @@ def define_list(name: str, help: str) -> None:
     Args:
         name: name of the flag.
         help: what it is for.
+        flag_values: gets the flag.
     """
-    flags.DEFINE_list(name, [], help)
+    flags.DEFINE_list(name, [], help, flag_values)
     flags.register_validator(
         name,
         lambda paths: all(map(_is_named, paths)) and not is_empty_in(sys.argv, name),
         _EXPECTED,
+        flag_values,
     )
 
 

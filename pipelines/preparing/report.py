@@ -9,16 +9,15 @@ from typing import Any
 from pipelines.preparing.work_units import Written
 from tfr_ext.data.elwc import manifest, writing
 from tfr_ext.training.sources import data_splits
+from tfr_ext.training.sources.source import SPLITS
 
 
-def describe(
-    found: Sequence[Written], source_flags: Mapping[str, Any]
-) -> manifest.Manifest:
+def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Manifest:
     """Describes what was written.
 
     Args:
         found: what each unit wrote, in the order of the units.
-        source_flags: the flags that tell what the source is.
+        source: the settings that tell what the source is.
 
     Raises:
         ValueError: if shards differ in their number of features or of grades.
@@ -36,7 +35,7 @@ def describe(
     return manifest.Manifest(
         num_features=every[0].num_features,
         num_grades=every[0].num_grades,
-        source=source_flags,
+        source=source,
         splits={
             split: manifest.Split(
                 shards=[record.shard for record in parts],
@@ -52,7 +51,7 @@ def describe(
 def _by_split(found: Sequence[Written]) -> dict[str, list[writing.Record]]:
     return {
         split: [f.records[split] for f in found if split in f.records]
-        for split in data_splits.SPLITS
+        for split in SPLITS
         if any(split in f.records for f in found)
     }
 

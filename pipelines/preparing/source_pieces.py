@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -13,7 +11,9 @@ from tfr_ext.data import RankingLists
 from tfr_ext.data.file_names import find_files
 from tfr_ext.data.letor import byte_ranges
 from tfr_ext.data.letor.byte_ranges import Survey, TextRange
+from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits
+from tfr_ext.training.sources.source import Source, paths
 
 
 class Piece(Protocol):
@@ -55,28 +55,27 @@ class Division:
     needs_width: bool = False
 
 
-def divide(flags: Any, flag_values: Mapping[str, Any], piece_bytes: int) -> Division:
-    """Divides the source that the flags name.
+def divide(config: DataConfig, piece_bytes: int) -> Division:
+    """Divides the source that the settings name.
 
     Args:
-        flags: parsed flags, see `pipelines.flags.define_data_flags`.
-        flag_values: those of them that tell what the source is, by name.
+        config: settings of the data.
         piece_bytes: about how many bytes of text or of features a piece has.
 
     Raises:
-        ValueError: if there is no such source, or flags do not fit each other.
+        ValueError: if there is no such source, or settings do not fit each other.
         FileNotFoundError: if there is no such file.
     """
-    origin = data_splits.source(flags)
-    if flags.dataset in ("text", "elwc") and "train" not in origin.splits:
-        raise ValueError(f"--dataset={flags.dataset} needs --train_path.")
-    if flags.dataset == "text":
-        return _divide_text(flags, origin, piece_bytes)
-    if flags.dataset == "elwc":
-        return _divide_elwc(flags, origin)
-    if flags.dataset == "synthetic":
-        return _divide_synthetic(flags, flag_values, piece_bytes)
-    return _divide_tfds(flags, piece_bytes)
+    origin = data_splits.source(config)
+    if config.dataset in ("text", "elwc") and "train" not in origin.splits:
+        raise ValueError(f"--dataset={config.dataset} needs --train_path.")
+    if config.dataset == "text":
+        return _divide_text(config, origin, piece_bytes)
+    if config.dataset == "elwc":
+        return _divide_elwc(config, origin)
+    if config.dataset == "synthetic":
+        return _divide_synthetic(config, piece_bytes)
+    return _divide_tfds(config, piece_bytes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,14 +104,14 @@ class TextPiece:
 class SyntheticPiece:
     """Some lists of a source that can only be drawn as a whole; a `Piece`."""
 
-    flags: str  # as JSON
+    config: DataConfig
     num_features: int
     start: int
     stop: int
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
         """See `Piece`."""
-        yield _drawn(self.flags).select(range(self.start, self.stop))
+        yield _drawn(self.config).select(range(self.start, self.stop))
 
     def survey(self, num_features: int | None) -> Survey:
         """See `Piece`."""
@@ -124,10 +123,8 @@ class SyntheticPiece:
 
 
 @functools.lru_cache(maxsize=1)  # A worker has many pieces of it.
-def _drawn(flags: str) -> RankingLists:
-    return data_splits.source(types.SimpleNamespace(**json.loads(flags))).read(
-        "train", None
-    )
+def _drawn(config: DataConfig) -> RankingLists:
+    return data_splits.source(config).read("train", None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,42 +203,38 @@ def _survey(pieces: Iterable[RankingLists]) -> Survey:
     return Survey(queries, width, has_doc_ids)
 
 
-def _divide_text(flags: Any, origin: data_splits.Source, piece_bytes: int) -> Division:
-    files = {s: find_files(getattr(flags, f"{s}_path")) for s in origin.splits}
+def _divide_text(config: DataConfig, origin: Source, piece_bytes: int) -> Division:
+    files = {s: find_files(paths(config, s)) for s in origin.splits}
     pieces: dict[str, list[Piece]] = {
         split: [
-            TextPiece(text, flags.missing_value)
-            for path in paths
+            TextPiece(text, config.missing_value)
+            for path in found
             for text in byte_ranges.split_file(path, piece_bytes)
         ]
-        for split, paths in files.items()
+        for split, found in files.items()
     }
     return Division(pieces, sum(files.values(), []), needs_width=True)
 
 
-def _divide_synthetic(
-    flags: Any, flag_values: Mapping[str, Any], piece_bytes: int
-) -> Division:
-    count = flags.synthetic_num_queries
-    width = flags.synthetic_document_features + flags.synthetic_query_features
-    feature_bytes = 4 * count * flags.synthetic_list_size * width
+def _divide_synthetic(config: DataConfig, piece_bytes: int) -> Division:
+    count = config.synthetic_num_queries
+    width = config.synthetic_document_features + config.synthetic_query_features
+    feature_bytes = 4 * count * config.synthetic_list_size * width
     slices = _slices(count, feature_bytes, piece_bytes)
-    paths: dict[str, list[str]] = {f"{split}_path": [] for split in data_splits.SPLITS}
-    text = json.dumps({**paths, **flag_values})
-    pieces: list[Piece] = [SyntheticPiece(text, width, *part) for part in slices]
+    pieces: list[Piece] = [SyntheticPiece(config, width, *part) for part in slices]
     return Division({"train": pieces}, [])
 
 
-def _divide_tfds(flags: Any, piece_bytes: int) -> Division:
+def _divide_tfds(config: DataConfig, piece_bytes: int) -> Division:
     from tfr_ext.datasets import prepare, splits
 
-    builder = prepare(flags.dataset, flags.data_dir, flags.manual_dir)
+    builder = prepare(config.dataset, config.data_dir, config.manual_dir)
     infos = {
         split: builder.info.splits[theirs] for split, theirs in splits(builder).items()
     }
     pieces: dict[str, list[Piece]] = {
         split: [
-            TfdsPiece(flags.dataset, flags.data_dir, split, *part)
+            TfdsPiece(config.dataset, config.data_dir, split, *part)
             for part in _slices(info.num_examples, info.num_bytes, piece_bytes)
         ]
         for split, info in infos.items()
@@ -249,8 +242,8 @@ def _divide_tfds(flags: Any, piece_bytes: int) -> Division:
     return Division(pieces, [str(p) for info in infos.values() for p in info.filepaths])
 
 
-def _divide_elwc(flags: Any, origin: Any) -> Division:
-    checked = {s: origin.checked(s, flags.num_features) for s in origin.splits}
+def _divide_elwc(config: DataConfig, origin: Any) -> Division:
+    checked = {s: origin.checked(s, config.num_features) for s in origin.splits}
     pieces: dict[str, list[Piece]] = {
         split: [
             ElwcPiece(path, tuple(found.files), origin.schema, found.expected.get(path))

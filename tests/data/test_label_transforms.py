@@ -9,6 +9,7 @@ from tests.helpers import make_lists
 from tfr_ext import data, evaluation, losses
 from tfr_ext.core import grades
 from tfr_ext.training import heads
+from tfr_ext.training.diagnosis import label_fit
 from tfr_ext.training.sources import wanted_labels as pipeline_labels
 
 
@@ -84,7 +85,7 @@ def test_the_highest_label_is_given_or_known_or_found():
     as_given = pipeline_labels.AS_GIVEN
     assert as_given.highest(None, lists) == 2
     assert as_given.highest(4.0, lists) == 4
-    with pytest.raises(ValueError, match="--max_label=1, .* label 2"):
+    with pytest.raises(ValueError, match="`max_label=1`, .* label 2"):
         as_given.highest(1.0, lists)
     tenth = [make_lists([2], labels=[0, 0.1])]
     assert as_given.highest(0.1, tenth) == 0.1
@@ -99,26 +100,26 @@ HAVE_MAX_LABEL = [k for k in losses.keys() if "max_label" in losses.parameters(k
 @pytest.mark.parametrize("key", HAVE_MAX_LABEL)
 def test_a_loss_is_told_the_highest_label_where_it_depends_on_it(key):
     if "metric" in losses.parameters(key):
-        assert not pipeline_labels.needs_max_label(key, {"metric": "ndcg"})
-        assert pipeline_labels.needs_max_label(key, {"metric": "err"})
+        assert not label_fit.needs_max_label(key, {"metric": "ndcg"})
+        assert label_fit.needs_max_label(key, {"metric": "err"})
         params = {"metric": "err"}
     else:
-        assert pipeline_labels.needs_max_label(key, {})
+        assert label_fit.needs_max_label(key, {})
         params = {}
     given = {**params, "max_label": 2.0}
-    assert not pipeline_labels.needs_max_label(key, given)
-    pipeline_labels.check_max_label(key, given, LABELS_TO_2)
-    with pytest.raises(ValueError, match=f"max_label=1.5, .* label 2, which {key}"):
-        pipeline_labels.check_max_label(key, {**params, "max_label": 1.5}, LABELS_TO_2)
+    assert not label_fit.needs_max_label(key, given)
+    label_fit.check_max_label(key, given, LABELS_TO_2)
+    with pytest.raises(ValueError, match=f"=1.5`, .* label 2, which {key}"):
+        label_fit.check_max_label(key, {**params, "max_label": 1.5}, LABELS_TO_2)
 
 
 def test_there_are_losses_with_a_highest_label():
     assert len(HAVE_MAX_LABEL) == 4
-    assert not pipeline_labels.needs_max_label("softmax_loss", {})
+    assert not label_fit.needs_max_label("softmax_loss", {})
 
 
 def told(labels, key, names=("ndcg_10",), threshold=1.0, lambda_threshold=None, **kw):
-    return pipeline_labels.warnings(
+    return label_fit.warnings(
         make_lists([len(labels)], labels=labels),
         names,
         evaluation.Convention(relevance_threshold=threshold),

@@ -209,7 +209,7 @@ def test_wrong_names(name, parts, tmp_path):
 
 def test_missing_files_are_named(load, tmp_path):
     name = "ohsumed/fold1"
-    with pytest.raises(ValueError, match="--manual_dir(.|\n)*letor-3-0"):
+    with pytest.raises(ValueError, match="`manual_dir`(.|\n)*letor-3-0"):
         datasets.load(name, "train", tmp_path / "data")
     for make in (lambda: None, (tmp_path / "files").mkdir):
         make()
@@ -222,7 +222,7 @@ def test_missing_files_are_named(load, tmp_path):
         "  OHSUMED/QueryLevelNorm/Fold1/train.txt or "
         "OHSUMED/QueryLevelNorm/Fold1/trainingset.txt\n",
         "OHSUMED/QueryLevelNorm/Fold1/testset.txt\n",
-        f"{tmp_path}/files (`manual_dir`, --manual_dir)",
+        f"{tmp_path}/files (`manual_dir`)",
         "letor-3-0",
     ):
         assert part in str(error.value)

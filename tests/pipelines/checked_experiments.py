@@ -9,13 +9,11 @@ import sys
 
 from absl import flags
 
-import tfr_ext
 from pipelines import experiment
 from pipelines.experiments import candidates
-from pipelines.flags import run_flags, training_flags
+from pipelines.flags import config_flags
 from tfr_ext import datasets
-from tfr_ext.training import heads, schedules, training_checks
-from tfr_ext.training.sources import wanted_labels
+from tfr_ext.training import TrainingConfig, heads, training_checks
 
 FLAGS = flags.FLAGS
 
@@ -31,20 +29,18 @@ def parse(*arguments):
 
 
 def build_loss():
-    """Builds the loss, without the graph that `training_checks.check_flags` traces."""
-    params = training_flags.loss_parameters()
-    head = heads.from_flags(FLAGS, params)
-    params = head.loss_params(FLAGS.loss, params)
-    if wanted_labels.needs_max_label(FLAGS.loss, params):
-        params = {**params, "max_label": 1.0}
-    forms = dict(form.split(":", 1) for form in FLAGS.loss_schedule)
-    params = schedules.loss_parameters(FLAGS.loss, params, forms, 1, FLAGS.num_epochs)
-    head.check_loss(FLAGS.loss, tfr_ext.losses.get(FLAGS.loss, **params))
+    """Builds the loss, without the graph that `training_checks.check` traces."""
+    config = config_flags.read(TrainingConfig, FLAGS)
+    training_checks.check_loss(config, heads.from_config(config), trace=False)
+
+
+def check_all():
+    training_checks.check(config_flags.read(TrainingConfig, FLAGS))
 
 
 def content(path, check, done):
     parse(f"--flagfile={path}")
-    base, folds = run_flags.given(), FLAGS.folds
+    base, folds = config_flags.given(TrainingConfig, FLAGS), FLAGS.folds
     methods = candidates.parse_methods(FLAGS.method)
     found = {
         "folds": folds,
@@ -77,7 +73,7 @@ def content(path, check, done):
 def main():
     """Prints what is in the files."""
     paths = [argument for argument in sys.argv[1:] if argument != "--trace"]
-    check = training_checks.check_flags if "--trace" in sys.argv else build_loss
+    check = check_all if "--trace" in sys.argv else build_loss
     experiment.define_flags()
     done = set()
     print(json.dumps({path: content(path, check, done) for path in paths}))

@@ -16,6 +16,7 @@ import pytest
 from pipelines.experiments import candidates, cells, processes, selection
 from tests.commands import ROOT, run_command
 from tests.pipelines.experiments import flags_of, write_folds
+from tfr_ext.training import TrainingConfig
 
 
 def test_choices_are_all_combinations_and_lines_of_a_name_add_up():
@@ -54,6 +55,9 @@ def test_wrong_methods_are_told(text, message):
         candidates.parse_methods([text])
 
 
+CONFIG = TrainingConfig()
+
+
 def finished(tmp_path, name, valid, test):
     """A cell of candidate A or B, with metrics."""
     method, candidate, fold, seed = name.split()
@@ -62,7 +66,7 @@ def finished(tmp_path, name, valid, test):
     content = {"valid": {"ndcg": valid, "arp": valid}, "test": {"ndcg": test}}
     (directory / "metrics.json").write_text(json.dumps(content))
     chosen = candidates.Candidate(method, (f"--x={candidate}",))
-    return cells.Cell(chosen, fold, int(seed), (), str(directory))
+    return cells.Cell(chosen, fold, int(seed), CONFIG, str(directory))
 
 
 def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_path):
@@ -77,7 +81,7 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
     ]
     # This one failed: its candidate is not chosen, though half of it is the best.
     trained.append(finished(tmp_path, "M 3 f1 1", 0.9, 0.9))
-    missing = cells.Cell(trained[-1].candidate, "f1", 2, (), str(tmp_path / "none"))
+    missing = cells.Cell(trained[-1].candidate, "f1", 2, CONFIG, str(tmp_path / "none"))
     choices = selection.choose([*trained, missing], "ndcg")
     assert {k: (v.candidate.text, v.valid) for k, v in choices.items()} == {
         ("M", "f1"): ("--x=2", 0.4),
@@ -93,12 +97,12 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
     assert costs["M", "f1"].candidate.text == "--x=1"
 
 
-class Worker(processes._Worker):
+class Worker(processes.Worker):
     """Trains nothing; dies of what is called 'dies', and of 'idle' before it begins."""
 
     made: list = []
 
-    def __init__(self, threads, keep_models):
+    def __init__(self):
         self.pipe, self.other = multiprocessing.Pipe()
         self.num_cells, self.ended = 0, False
         self.made.append(self)
@@ -122,17 +126,16 @@ class Worker(processes._Worker):
 
 
 def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "_Worker", Worker)
     monkeypatch.setattr(Worker, "made", [])
     one = candidates.Candidate("M", ())
     names = ["a", "dies", "b", "idle", "c"]
-    wanted = [cells.Cell(one, n, 1, (), str(tmp_path / n)) for n in names]
+    wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in names]
     # Another method's cell that is the same training is trained once.
     wanted.append(
-        cells.Cell(candidates.Candidate("N", ()), "c", 1, (), wanted[-1].directory)
+        cells.Cell(candidates.Candidate("N", ()), "c", 1, CONFIG, wanted[-1].directory)
     )
     outcomes = {}
-    processes.run(wanted, 1, 1, False, lambda o: outcomes.setdefault(o.cell.fold, o.ok))
+    processes.run(wanted, Worker, 1, lambda o: outcomes.setdefault(o.cell.fold, o.ok))
     assert outcomes == {"a": True, "dies": False, "b": True, "idle": True, "c": True}
     assert wanted[1].failure() == "Error: its process was killed."
     assert len(Worker.made) == 3 and all(worker.ended for worker in Worker.made)

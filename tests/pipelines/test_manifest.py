@@ -3,7 +3,6 @@
 import copy
 import json
 import shutil
-import types
 
 import pytest
 
@@ -11,21 +10,8 @@ from pipelines.preparing import source_pieces
 from tests.elwc_files import write_manifest, write_shards
 from tests.helpers import make_lists
 from tfr_ext import data
+from tfr_ext.training import DataConfig
 from tfr_ext.training.sources import elwc_source
-
-FLAGS = types.SimpleNamespace(
-    dataset="elwc",
-    train_path=[],
-    valid_path=[],
-    test_path=[],
-    num_features=None,
-    elwc_features=["float_features"],
-    elwc_context_features=[],
-    elwc_label="label",
-    elwc_query_id="query_id",
-    elwc_doc_id="doc_id",
-    elwc_label_distribution="label_distribution",
-)
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +25,13 @@ def prepared(tmp_path_factory):
 
 
 def read(directory):
-    flags = types.SimpleNamespace(**{**vars(FLAGS), "data_dir": str(directory)})
-    return elwc_source.ElwcSource(flags).read("train", None)
+    config = DataConfig(dataset="elwc", data_dir=directory)
+    return elwc_source.ElwcSource(config).read("train", None)
 
 
 def stream(directory):
-    flags = types.SimpleNamespace(**{**vars(FLAGS), "data_dir": str(directory)})
-    return elwc_source.ElwcSource(flags).stream("train", None, None)
+    config = DataConfig(dataset="elwc", data_dir=directory)
+    return elwc_source.ElwcSource(config).stream("train", None, None)
 
 
 def leaves(content, path=()):
@@ -125,9 +111,9 @@ def test_the_number_of_features_is_told_with_its_shard(prepared, tmp_path):
     told = (
         r"manifest.json: shard train-00000-of-00002.tfrecord: expected num_features 7"
     )
-    flags = types.SimpleNamespace(**{**vars(FLAGS), "data_dir": str(directory)})
-    source = elwc_source.ElwcSource(flags)
-    (first, _) = source_pieces._divide_elwc(flags, source).pieces["train"]
+    config = DataConfig(dataset="elwc", data_dir=directory)
+    source = elwc_source.ElwcSource(config)
+    (first, _) = source_pieces._divide_elwc(config, source).pieces["train"]
     for how in (
         lambda: read(directory),
         lambda: stream(directory),
@@ -164,8 +150,8 @@ def test_a_shard_is_in_one_split(prepared, tmp_path):
 
 @pytest.mark.parametrize("how", ["read", "stream"])
 def test_the_names_of_the_features_are_known_after_training_data(how, prepared):
-    flags = types.SimpleNamespace(**{**vars(FLAGS), "data_dir": str(prepared)})
-    source = elwc_source.ElwcSource(flags)
+    config = DataConfig(dataset="elwc", data_dir=prepared)
+    source = elwc_source.ElwcSource(config)
     getattr(source, how)("train", None, *([None] if how == "stream" else []))
     (feature,) = source.elwc_features.examples
     assert (feature.name, feature.width, feature.is_integer) == (

@@ -14,12 +14,12 @@ from absl import flags as absl_flags
 from pipelines import failures
 from pipelines.experiments import cells
 from pipelines.experiments.candidates import Candidate
-from pipelines.flags import flag_files, flag_types, shared_flags
+from pipelines.flags import flag_files, flag_texts
 from tests.commands import ROOT, run_command
 from tests.files import write_run
-from tfr_ext.core import json_files
+from tfr_ext.core import json_files, settings
 from tfr_ext.evaluation import runs
-from tfr_ext.training import schedules
+from tfr_ext.training import TrainingConfig, schedules
 
 COMMANDS = ("compare", "evaluate", "experiment", "prepare", "train")
 NOT_FINITE = ("nan", "-nan", "inf", "-inf", "infinity", "1e999", "1e39", "-1e39")
@@ -59,12 +59,12 @@ def test_every_metric_flag_knows_the_cut_off_as_papers_write_it(command_flags):
 
 @pytest.mark.parametrize("value", NOT_FINITE)
 def test_no_list_or_parameter_takes_what_is_no_number(value):
-    assert not flag_types.is_finite(float(value))
+    assert not settings.is_finite(float(value))
     with pytest.raises(ValueError, match="--grade_values must be finite"):
-        shared_flags.parse_numbers(["0", value], "grade_values")
+        flag_texts.parse_numbers(["0", value], "grade_values")
     for text in (value, f"[0, {value}]" if "e" in value else value):
         with pytest.raises(ValueError, match="--loss_param must have finite"):
-            shared_flags.parse_parameters([f"alpha={text}"], "loss_param")
+            flag_texts.parse_parameters([f"alpha={text}"], "loss_param")
     for form in ("exponential:{}", "exponential:2:{}", "step:{}:2", "linear:{}"):
         with pytest.raises(ValueError, match="Unknown schedule"):
             schedules.loss_parameter(form.format(value), 1.0, 5, 9)
@@ -75,7 +75,7 @@ def test_no_list_or_parameter_takes_what_is_no_number(value):
 
 def test_parameters_that_are_numbers_and_words_stay():
     given = ["a=1e30", "b=[0, 0.5]", "c=map", "d=None", "e={'x': 2}", "f=information"]
-    assert shared_flags.parse_parameters(given, "loss_param") == {
+    assert flag_texts.parse_parameters(given, "loss_param") == {
         "a": 1e30,
         "b": [0, 0.5],
         "c": "map",
@@ -83,11 +83,11 @@ def test_parameters_that_are_numbers_and_words_stay():
         "e": {"x": 2},
         "f": "information",
     }
-    assert shared_flags.parse_numbers(["1", "2.5"], "x") == [1, 2.5]
-    assert shared_flags.parse_integers(["1", "2"], "x", 0, 2) == [1, 2]
+    assert flag_texts.parse_numbers(["1", "2.5"], "x") == [1, 2.5]
+    assert flag_texts.parse_integers(["1", "2"], "x", 0, 2) == [1, 2]
     for wrong in ("3", "-1", "1.0", "x", str(2**70)):
         with pytest.raises(ValueError, match=f"--x .* 0 to 2 .*'{wrong}'"):
-            shared_flags.parse_integers([wrong], "x", 0, 2)
+            flag_texts.parse_integers([wrong], "x", 0, 2)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_json_that_is_wrong_is_an_error_that_names_the_file(kind, tmp_path):
     directory = write_run(tmp_path / "a", {"map": [1, 0]})
     path = tmp_path / "a" / "metrics.json"
     path.write_text(WRONG_JSON[kind])
-    cell = cells.Cell(Candidate("A", ()), "1", 1, (), directory)
+    cell = cells.Cell(Candidate("A", ()), "1", 1, TrainingConfig(), directory)
     for read in (
         lambda: json_files.read_object(str(path), "a test", {"x": (int,)}),
         lambda: runs.read("A", [directory]),

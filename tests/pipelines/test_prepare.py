@@ -21,7 +21,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from pipelines import prepare
-from pipelines.flags import shared_flags
+from pipelines.flags import config_flags
 from pipelines.preparing import beam_runner
 from tests import elwc_files
 from tests.commands import ROOT, run_command
@@ -29,7 +29,9 @@ from tests.files import WIDTH, write_text
 from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.data.elwc import manifest
+from tfr_ext.training.data_config import DEFAULT_SEED, DataConfig
 from tfr_ext.training.sources import data_splits
+from tfr_ext.training.sources.source import SPLITS
 
 FLAGS = flags.FLAGS
 
@@ -40,9 +42,8 @@ def _flags():
     prepare.define_flags()
     yield
     by_module = FLAGS.flags_by_module_dict()
-    for module in (shared_flags.__name__, prepare.__name__):
-        for flag in list(by_module[module]):
-            delattr(FLAGS, flag.name)
+    for flag in list(by_module[config_flags.__name__]):
+        delattr(FLAGS, flag.name)
 
 
 @pytest.fixture
@@ -60,6 +61,11 @@ def run(capsys):
         return capsys.readouterr().out
 
     return run_here
+
+
+def load():
+    """Reads the data that the flags name, as training does."""
+    return data_splits.load(config_flags.read(DataConfig, FLAGS))
 
 
 def read_split(directory, split, num_features):
@@ -120,12 +126,12 @@ def test_shards_of_text_are_what_training_reads(tmp_path, run, held_out):
     described = run(
         *given,
         f"--output_dir={out}",
-        work=lambda: expected.append(data_splits.load(FLAGS)),
+        work=lambda: expected.append(load()),
     )
     assert len(list(out.glob("train-*"))) > 5
     found = manifest.load(str(out))
     assert found.num_features == WIDTH and found.num_grades is None
-    for split in data_splits.SPLITS:
+    for split in SPLITS:
         lists = getattr(expected[0], split)
         assert_same_lists(read_split(out, split, WIDTH), lists)
         entry = found.splits[split]
@@ -153,7 +159,7 @@ def test_the_manifest_names_every_shard_and_its_digest(tmp_path, run):
         assert shard["bytes"] == len(text)
         assert shard["sha256"] == hashlib.sha256(text).hexdigest()
     assert content["source"]["train_path"] == [str(tmp_path / "train.txt")]
-    assert content["source"]["seed"] == shared_flags.DEFAULT_SEED
+    assert content["source"]["seed"] == DEFAULT_SEED
     assert "synthetic_list_size" not in content["source"]
 
 
@@ -170,8 +176,11 @@ def test_shards_of_synthetic_lists(tmp_path, run):
     assert "--list_size=4 is left to training; shards are as given." in printed
     expected = []
     without = [flag for flag in given if "--list_size" not in flag]
-    run(*without, work=lambda: expected.append(data_splits.load(FLAGS)))
-    for split in data_splits.SPLITS:
+    run(
+        *without,
+        work=lambda: expected.append(load()),
+    )
+    for split in SPLITS:
         found = read_split(tmp_path / "out", split, 25)
         assert_same_lists(found, getattr(expected[0], split))
     assert len(list((tmp_path / "out").glob("train-*"))) == 4  # Of 35 kB.
@@ -184,7 +193,7 @@ def test_document_ids_are_in_all_held_out_splits_or_in_none(tmp_path, run):
     path.write_text("".join(lines))
     given = ("--dataset=text", f"--train_path={path}", "--shard_megabytes=0.0003")
     run(*given, f"--output_dir={tmp_path / 'out'}")
-    for split in data_splits.SPLITS:
+    for split in SPLITS:
         assert read_split(tmp_path / "out", split, 1).doc_ids is None
 
 
@@ -550,9 +559,13 @@ def test_shards_of_a_data_set_of_tfds(tmp_path, run):
     run(*given, f"--output_dir={tmp_path / 'out'}", "--shard_megabytes=0.005")
     expected = []
     out = f"--output_dir={tmp_path / 'out'}"
-    run(*given, out, work=lambda: expected.append(data_splits.load(FLAGS)))
+    run(
+        *given,
+        out,
+        work=lambda: expected.append(load()),
+    )
     assert len(list((tmp_path / "out").glob("train-*"))) > 3
-    for split in data_splits.SPLITS:
+    for split in SPLITS:
         found = read_split(tmp_path / "out", split, 46)
         assert_same_lists(found, getattr(expected[0], split))
 
@@ -617,13 +630,16 @@ def test_another_file_system(tmp_path, run):
     )
     found = []
     given = ("--dataset=elwc", f"--data_dir={out}", "--output_dir=unused")
-    run(*given, work=lambda: found.append(data_splits.load(FLAGS)))
+    run(
+        *given,
+        work=lambda: found.append(load()),
+    )
     run(
         *source,
         "--output_dir=unused",
-        work=lambda: found.append(data_splits.load(FLAGS)),
+        work=lambda: found.append(load()),
     )
-    for split in data_splits.SPLITS:
+    for split in SPLITS:
         assert_same_lists(*(getattr(one, split) for one in found))
 
 
@@ -648,11 +664,16 @@ def test_a_file_that_nobody_judged_gives_no_shard(tmp_path, run):
     assert f"{paths[1]} has no judged items: it gives no shard." in told
     found = []
     given = ("--dataset=elwc", f"--data_dir={tmp_path / 'out'}", "--output_dir=unused")
-    run(*given, work=lambda: found.append(data_splits.load(FLAGS)))
     run(
-        *good, "--output_dir=unused", work=lambda: found.append(data_splits.load(FLAGS))
+        *given,
+        work=lambda: found.append(load()),
     )
-    for split in data_splits.SPLITS:
+    run(
+        *good,
+        "--output_dir=unused",
+        work=lambda: found.append(load()),
+    )
+    for split in SPLITS:
         assert_same_lists(*(getattr(one, split) for one in found))
     bad = (*source, f"--test_path={paths[1]}", f"--output_dir={tmp_path / 'no'}")
     with pytest.raises(ValueError, match="The test data has no judged items"):

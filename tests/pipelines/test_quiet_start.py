@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from pipelines.flags import training_flags
 from tests.commands import ROOT
+from tfr_ext.training import trainer
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 HEADER = (
@@ -92,11 +92,10 @@ def test_what_outlives_the_start_is_not_waited_for():
     [("bar", True, 1), ("bar", False, 2), ("line", True, 2), ("silent", False, 0)],
 )
 def test_a_bar_is_for_a_terminal(monkeypatch, verbose, terminal, number):
-    monkeypatch.setattr(training_flags, "FLAGS", types.SimpleNamespace(verbose=verbose))
     with monkeypatch.context() as patch:
         stdout = types.SimpleNamespace(isatty=lambda: terminal)
         patch.setattr(sys, "stdout", stdout)
-        found = training_flags.keras_verbosity()
+        found = trainer.keras_verbosity(verbose)
     assert found == number
 
 

@@ -147,7 +147,7 @@ BROKEN = ["", "[]", "{}x", "{", '{"epochs": "2"}', '{"epochs": 2}', "[" * 99999,
 @pytest.mark.parametrize("text", BROKEN, ids=[*map(str, range(len(BROKEN)))])
 def test_a_broken_state_is_named(text, tmp_path):
     (tmp_path / "state.json").write_text(text)
-    with pytest.raises(ValueError, match="state.json does not tell .*--overwrite"):
+    with pytest.raises(ValueError, match="state.json does not tell .*overwrite"):
         checkpoints.read_progress(str(tmp_path))
 
 

@@ -1,7 +1,7 @@
 """`--dataset=NAME` of a data set of TensorFlow Datasets."""
 
+import dataclasses
 import json
-import types
 
 import numpy as np
 import pytest
@@ -10,57 +10,63 @@ from tests.commands import run_command
 from tests.datasets import layouts
 from tests.helpers import assert_same_lists
 from tfr_ext import data
+from tfr_ext.training import DataConfig
 from tfr_ext.training.sources import data_splits, tfds_source
+from tfr_ext.training.sources.source import SPLITS
 
 SMALL = ("--hidden_sizes=4", "--num_epochs=1", "--batch_size=4", "--verbose=silent")
 
 
 @pytest.fixture
-def flags(tmp_path):
-    """Flags from which lists are read."""
-    return types.SimpleNamespace(
+def config(tmp_path):
+    """Settings from which lists are read."""
+    return DataConfig(
         dataset="letor4/mq2008_fold1",
         data_dir=tmp_path / "data",
         manual_dir=tmp_path / "files",
-        train_path=[],
-        valid_path=[],
-        test_path=[],
-        num_features=None,
-        missing_value=0.0,
     )
 
 
-def test_the_same_lists_as_from_text(flags):
-    fold = flags.manual_dir / "MQ2008" / "Fold1"
+@pytest.fixture
+def files(tmp_path):
+    """The directory of downloaded files."""
+    return tmp_path / "files"
+
+
+def test_the_same_lists_as_from_text(config, files):
+    fold = files / "MQ2008" / "Fold1"
     layouts.write_fold(fold, 46)
-    by_name = data_splits.source(flags)
-    flags.dataset = "text"
-    flags.train_path = [fold / "train.txt"]
-    flags.valid_path = [fold / "vali.txt"]
-    flags.test_path = [fold / "test.txt"]
-    text = data_splits.source(flags)
-    assert list(by_name.splits) == list(text.splits) == list(data_splits.SPLITS)
-    for split in data_splits.SPLITS:
+    by_name = data_splits.source(config)
+    text = data_splits.source(
+        DataConfig(
+            dataset="text",
+            train_path=fold / "train.txt",
+            valid_path=[fold / "vali.txt"],
+            test_path=[fold / "test.txt"],
+        )
+    )
+    assert list(by_name.splits) == list(text.splits) == list(SPLITS)
+    for split in SPLITS:
         assert_same_lists(by_name.read(split, 46), text.read(split, 46))
 
 
-def test_a_data_set_without_validation_split(flags):
-    flags.dataset = "istella/main"
+def test_a_data_set_without_validation_split(config, files):
     layouts.write_archive(
-        flags.manual_dir / "istella-letor.tar.gz",
+        files / "istella-letor.tar.gz",
         {
             f"full/{split}.txt": layouts.letor_text(split, 220, comments=False)
             for split in ("train", "test")
         },
     )
     # So that queries of 'train' are held out for it.
-    assert list(data_splits.source(flags).splits) == ["train", "test"]
+    config = dataclasses.replace(config, dataset="istella/main")
+    assert list(data_splits.source(config).splits) == ["train", "test"]
 
 
-def test_distributions_reach_the_batches(flags):
-    layouts.write_covid(flags.manual_dir)
-    flags.dataset = "covid_mlia/fold2"
-    train = data_splits.source(flags).read("train", None)
+def test_distributions_reach_the_batches(config, files):
+    layouts.write_covid(files)
+    config = dataclasses.replace(config, dataset="covid_mlia/fold2")
+    train = data_splits.source(config).read("train", None)
     _, labels = next(iter(data.BatchedLists(train, 1, num_grades=3).dataset()))
     np.testing.assert_array_equal(labels[0], train.label_distributions[:2])
     assert 0 < float(np.max(labels)) < 1  # Neither is one-hot.
@@ -69,29 +75,29 @@ def test_distributions_reach_the_batches(flags):
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"dataset": "txet"}, ["--dataset=txet", "did you mean 'text'?"]),
+        ({"dataset": "txet"}, ["`dataset='txet'`", "did you mean 'text'?"]),
         ({"dataset": "synthtic"}, ["did you mean 'synthetic'?"]),
         (
             {"dataset": "letr4/mq2008_fold1"},
             ["did you mean 'letor4/mq2008_fold1'", "elwc, synthetic, text"],
         ),
         ({"dataset": "mslr_web"}, ["mslr_web/10k_fold1..5"]),
-        ({"train_path": ["x.txt"]}, ["--train_path", "--dataset=text"]),
-        ({"num_features": 45}, ["45 features", "letor4/mq2008_fold1 has 46"]),
-        ({"missing_value": -1.0}, ["--missing_value=-1", "missing values are 0"]),
+        ({"train_path": ["x.txt"]}, ["`train_path`", "`dataset='text'`"]),
+        ({"num_features": 45}, ["45 features", "letor4/mq2008_fold1'` has 46"]),
+        ({"missing_value": -1.0}, ["`missing_value=-1`", "missing values are 0"]),
     ],
 )
-def test_flags_that_do_not_fit(flags, changes, parts):
-    vars(flags).update(changes)
+def test_settings_that_do_not_fit(config, changes, parts):
+    config = dataclasses.replace(config, **changes)
     with pytest.raises(ValueError) as error:
-        data_splits.source(flags)
+        data_splits.source(config)
     for part in parts:
         assert part in str(error.value)
 
 
-def test_a_model_of_another_width(flags):
-    layouts.write_fold(flags.manual_dir / "MQ2008" / "Fold1", 46)
-    source = tfds_source.TfdsSource(flags)
+def test_a_model_of_another_width(config, files):
+    layouts.write_fold(files / "MQ2008" / "Fold1", 46)
+    source = tfds_source.TfdsSource(config)
     with pytest.raises(ValueError, match="45 features are expected(.*) has 46"):
         source.read("test", 45)
 

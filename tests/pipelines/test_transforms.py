@@ -164,8 +164,10 @@ SCRIPT = textwrap.dedent(
     import json, sys
     from absl import flags
     import tfr_ext
-    from pipelines import train
+    from pipelines import failures, train
+    from pipelines.flags import wording
     from tests.helpers import make_lists, with_distributions
+    from tfr_ext.core import telling
     from tfr_ext.training.sources import data_splits
 
     class Judged:
@@ -177,8 +179,9 @@ SCRIPT = textwrap.dedent(
             return with_distributions(lists)
 
     train.define_flags()
-    other = data_splits.source
-    data_splits.source = lambda f: Judged() if f.dataset == "judged" else other(f)
+    given_source = data_splits.source
+    data_splits.source = (
+        lambda f: Judged() if f.dataset == "judged" else given_source(f))
     own = ("binarize_labels", "dataset", "feature_transforms", "first_stage_feature",
            "grade_values", "label_weights", "list_size", "loss", "loss_param",
            "max_label")
@@ -193,10 +196,11 @@ SCRIPT = textwrap.dedent(
                      "--synthetic_list_size=7", "--num_epochs=1", "--seed=0",
                      *given])
         try:
-            train.train()
+            with telling.worded(wording.spelled):
+                train.train()
             told.append("")
         except ValueError as error:
-            told.append(str(error))
+            told.append(failures.explain(error))
     print(json.dumps(told))
     """
 )
@@ -205,7 +209,7 @@ WRONG = [
      "'standart'; did you mean 'standard'"]),
     (["--feature_transforms=clip:2:1"], ["--feature_transforms=clip:2:1", "above"]),
     (["--label_weights=0,1"], ["--label_weights=0,1: ", "no label distributions"]),
-    (["--label_weights=1,x"], ["--label_weights must be finite numbers", "1,x"]),
+    (["--label_weights=1,x"], ["--label_weights must be finite numbers", "'x'"]),
     (["--label_weights=1,0"], ["each above the one before", "1,0"]),
     (["--binarize_labels=0"], ["--binarize_labels must be positive", "0"]),
     (["--max_label=3"], ["--max_label=3, but there is a label 4"]),

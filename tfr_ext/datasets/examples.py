@@ -95,7 +95,7 @@ def find_files(
         listed = "\n  ".join(missing)
         raise FileNotFoundError(
             f"{builder.name}/{builder.builder_config.name} needs files that are not in "
-            f"{manual_dir} (`manual_dir`, --manual_dir):\n  {listed}\n"
+            f"{manual_dir} (`manual_dir`):\n  {listed}\n"
             f"{builder.MANUAL_DOWNLOAD_INSTRUCTIONS.strip()}"
         )
     return found

@@ -12,10 +12,10 @@ from tfr_ext.evaluation.runs import Run
 # What records without a field mean.
 _OF_OLD = {"ties": queries.TIES_BY_POSITION}
 _REMEDIES = {
-    "max_label": " Only ERR depends on it: --metrics can leave that out.",
+    "max_label": " Only ERR depends on it: `metrics` can leave that out.",
     "ties": (
-        " Evaluate the run.trec of both by `pipelines.evaluate --run`, which breaks "
-        "ties by document name as trec_eval does."
+        " Evaluate the run.trec of both by `evaluate`, which breaks ties of runs by "
+        "document name as trec_eval does."
     ),
 }
 

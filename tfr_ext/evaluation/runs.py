@@ -224,7 +224,7 @@ def _read_directory(path: str) -> Evaluated:
 def _read_report(path: str) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}
-    writer = "`pipelines.train` or `pipelines.evaluate`"
+    writer = "`train` or `evaluate`"
     return json_files.read_object(path, writer, _KINDS)
 
 

@@ -1,1 +1,45 @@
 """From settings and data to a trained, evaluated and exported ranker."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfr_ext.training.config import (
+        DataConfig,
+        EvaluationConfig,
+        LossConfig,
+        MetricsConfig,
+        ModelConfig,
+        TrainingConfig,
+    )
+    from tfr_ext.training.evaluator import EvaluationResult, evaluate
+    from tfr_ext.training.trainer import TrainingResult, train
+
+__all__ = [
+    "DataConfig",
+    "EvaluationConfig",
+    "EvaluationResult",
+    "LossConfig",
+    "MetricsConfig",
+    "ModelConfig",
+    "TrainingConfig",
+    "TrainingResult",
+    "evaluate",
+    "train",
+]
+
+_MODULES = {
+    "evaluator": ("EvaluationResult", "evaluate"),
+    "trainer": ("TrainingResult", "train"),
+    "config": tuple(name for name in __all__ if name.endswith("Config")),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for: diagnosis, which stands here too, needs none of it."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

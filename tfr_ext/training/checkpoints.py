@@ -20,8 +20,8 @@ _STATE_FILE = "state.json"
 # What a directory of checkpoints has of ours, half-written files among it.
 _CHECKPOINT = re.compile(r"(last|best)-\d+(_temp|\.[^/]*)")
 _REMEDY = (
-    "Start anew: pipelines.train does with --overwrite; elsewhere, remove the "
-    "directory of the checkpoints."
+    "Start anew: `train` does with `overwrite=True`; elsewhere, remove the directory "
+    "of the checkpoints."
 )
 FILES = re.compile(rf"{_CHECKPOINT.pattern}|state\.json(\.writing)?")
 
@@ -176,8 +176,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         Raises:
             ValueError: if its checkpoint cannot be read.
         """
-        path = self._path("best", self.progress.best_epoch)
-        _read(tf.train.Checkpoint(model=model), path)
+        restore_best(model, self._directory, self.progress)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """See `tf.keras.callbacks.Callback`."""
@@ -264,6 +263,21 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             if _CHECKPOINT.fullmatch(name) and name.split(".")[0] not in kept:
                 path = os.path.join(self._directory, name)
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
+def restore_best(model: tf.keras.Model, directory: str, progress: Progress) -> None:
+    """Gives a model the weights of the best epoch.
+
+    Args:
+        model: the model, built as before.
+        directory: directory of the checkpoints.
+        progress: what `read_progress` returned.
+
+    Raises:
+        ValueError: if the checkpoint cannot be read.
+    """
+    path = os.path.join(directory, f"best-{progress.best_epoch}")
+    _read(tf.train.Checkpoint(model=model), path)
 
 
 def _read(checkpoint: tf.train.Checkpoint, path: str, whole: bool = False) -> None:

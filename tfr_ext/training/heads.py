@@ -1,4 +1,4 @@
-"""What a model ends in, by the flags: a score, or a distribution over grades."""
+"""What a model ends in, by the settings: a score, or a distribution over grades."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from pipelines.flags import shared_flags
-from tfr_ext import data, losses, models
+from tfr_ext import losses
 from tfr_ext.core import grades
+from tfr_ext.core.settings import given
+from tfr_ext.data.batches.streams import StreamedLists
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.models.expected_grade import ExpectedGradeScorer
+from tfr_ext.training.config import TrainingConfig
 
-# score: one output an item. expected_grade: the expectation of a distribution over
-# grades, for any loss. grades: the distribution itself, for losses that compare it
-# with a distribution of labels.
-KINDS = ("score", "expected_grade", "grades")
-# Losses of distributions over grades: their head is 'grades' unless a flag says else.
+# Losses of distributions over grades: their head is 'grades' unless settings say else.
 _GRADE_LOSSES = ("pointwise_kl_multinomial_loss",)
 
 
@@ -27,9 +27,9 @@ class Head:
     """The end of a model.
 
     Attributes:
-        kind: one of `KINDS`.
-        values: the value of each grade; None of a score, and as long as neither flags
-            nor data tell.
+        kind: one of `model_config.HEADS`.
+        values: the value of each grade; None of a score, and as long as neither
+            settings nor data tell.
     """
 
     kind: str
@@ -46,13 +46,13 @@ class Head:
         return self.values if self.kind == "grades" else None
 
     def with_values(
-        self, train: data.RankingLists | data.StreamedLists, max_label: float | None
+        self, train: RankingLists | StreamedLists, max_label: float | None
     ) -> Head:
-        """Returns the head with evenly spread values, unless the flags gave some.
+        """Returns the head with evenly spread values, unless settings gave some.
 
         Args:
             train: the training lists, whose highest label is the highest grade.
-            max_label: the highest grade, if a flag says so.
+            max_label: the highest grade, if it is given.
         """
         if self.kind == "score" or self.values is not None:
             return self
@@ -62,23 +62,21 @@ class Head:
             highest = train.max_label if max_label is None else max_label
             if highest != math.floor(highest):
                 raise ValueError(
-                    f"--head={self.kind} needs whole grades, but the highest label is "
-                    f"{highest:g} ("
-                    + ("of the training lists" if max_label is None else "--max_label")
-                    + "). --grade_values names the grades of other labels."
+                    f"{given('head', self.kind)} needs whole grades, but the highest "
+                    f"label is {highest:g} ("
+                    + ("of the training lists" if max_label is None else "`max_label`")
+                    + "). `grade_values` names the grades of other labels."
                 )
             count = max(1, int(highest)) + 1
         return dataclasses.replace(self, values=grades.even_values(count))
 
-    def label_values(
-        self, train: data.RankingLists | data.StreamedLists
-    ) -> list[float] | None:
+    def label_values(self, train: RankingLists | StreamedLists) -> list[float] | None:
         """Returns the values of the grades if labels are their expectations.
 
         Args:
             train: the training lists.
         """
-        if self.trained_values is None or isinstance(train, data.StreamedLists):
+        if self.trained_values is None or isinstance(train, StreamedLists):
             return None
         shares = train.label_distributions
         if shares is None:
@@ -115,20 +113,20 @@ class Head:
         """
         if isinstance(loss, tfr.keras.losses.OrdinalLoss):
             raise ValueError(
-                "It wants `ordinal_size` scores per item, which no --head gives. It "
+                "It wants `ordinal_size` scores per item, which no `head` gives. It "
                 "trains on a model of your own."
             )
         of_grades = getattr(loss, "RANK", 2) == 3
         if of_grades and self.kind != "grades":
             raise ValueError(
-                f"--loss={key} compares distributions over grades: it needs "
-                f"--head=grades, not --head={self.kind}."
+                f"{given('loss', key)} compares distributions over grades: it needs "
+                f"`head='grades'`, not {given('head', self.kind)}."
             )
         if self.kind == "grades" and not of_grades:
             raise ValueError(
-                f"--head=grades is for losses of distributions over grades "
-                f"({', '.join(_GRADE_LOSSES)}), not for --loss={key}. "
-                "--head=expected_grade trains any loss through the grades."
+                "`head='grades'` is for losses of distributions over grades "
+                f"({', '.join(_GRADE_LOSSES)}), not for {given('loss', key)}. "
+                "`head='expected_grade'` trains any loss through the grades."
             )
 
     def scorer(self, network: tfr.keras.model.Scorer) -> tfr.keras.model.Scorer:
@@ -139,7 +137,7 @@ class Head:
         """
         if self.kind != "expected_grade" or self.values is None:
             return network
-        return models.ExpectedGradeScorer(network, self.values)
+        return ExpectedGradeScorer(network, self.values)
 
     def example(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns labels and scores of two items, such as a loss gets."""
@@ -151,49 +149,44 @@ class Head:
         return labels, scores[..., tf.newaxis] * tf.range(count, dtype=tf.float32)
 
 
-def from_flags(flags: Any, loss_params: dict[str, Any]) -> Head:
-    """Returns the head that the flags name.
-
-    Args:
-        flags: parsed flags, see `pipelines.flags.training_flags`.
-        loss_params: the parameters of the loss.
+def from_config(config: TrainingConfig) -> Head:
+    """Returns the head that the settings name.
 
     Raises:
-        ValueError: if the flags do not fit each other.
+        ValueError: if the settings do not fit each other.
     """
-    kind = flags.head or ("grades" if flags.loss in _GRADE_LOSSES else "score")
+    model, params = config.model, config.loss.params
+    kind = model.head or ("grades" if config.loss.loss in _GRADE_LOSSES else "score")
     values = None
-    if flags.grade_values:
-        values = shared_flags.parse_numbers(flags.grade_values, "grade_values")
-        try:
-            grades.check_values("grade_values", values)
-        except ValueError as error:
-            raise ValueError(f"--grade_values: {error}") from error
+    if model.grade_values:
+        values = grades.check_values("grade_values", list(model.grade_values))
         if kind == "score":
-            raise ValueError("--grade_values has no meaning with --head=score.")
-    if flags.binarize_labels is not None and values is not None and len(values) != 2:
+            raise ValueError("`grade_values` has no meaning with `head='score'`.")
+    shown = given("grade_values", model.grade_values)
+    threshold = config.data.binarize_labels
+    if threshold is not None and values is not None and len(values) != 2:
         raise ValueError(
-            f"--binarize_labels={flags.binarize_labels:g} leaves two grades, but "
-            f"--grade_values={','.join(flags.grade_values)} are of {len(values)}."
+            f"{given('binarize_labels', threshold)} leaves two grades, but {shown} are "
+            f"of {len(values)}."
         )
     if kind == "grades":
-        if flags.label_sampling != "none":
+        if config.label_sampling != "none":
             raise ValueError(
-                f"--label_sampling={flags.label_sampling} gives labels that are not "
-                "grades, as --head=grades wants them."
+                f"{given('label_sampling', config.label_sampling)} gives labels that "
+                "are not grades, as `head='grades'` wants them."
             )
-        if loss_params.get("from_logits") is False:
+        if params.get("from_logits") is False:
             raise ValueError(
-                "--head=grades gives logits: --loss_param=from_logits=False does not "
+                "`head='grades'` gives logits: `params['from_logits']=False` does not "
                 "fit."
             )
-        of_loss = loss_params.get("grade_values")
+        of_loss = params.get("grade_values")
         if of_loss is not None:
             of_loss = grades.check_values("grade_values", of_loss)
             if values not in (None, of_loss):
                 raise ValueError(
-                    f"--grade_values={','.join(flags.grade_values)} and "
-                    f"--loss_param=grade_values={of_loss} differ. Give one of them."
+                    f"{shown} and `params['grade_values']={of_loss}` differ. Give one "
+                    "of them."
                 )
             values = of_loss
     return Head(kind, values)

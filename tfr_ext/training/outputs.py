@@ -11,6 +11,7 @@ import numpy as np
 
 from tfr_ext import data, evaluation
 from tfr_ext.core import json_files
+from tfr_ext.core.telling import say
 from tfr_ext.data import text_files
 
 # What a run leaves besides exported versions, in the order in which it is removed:
@@ -89,7 +90,7 @@ def write_trec(
     evaluation.write_run(os.path.join(directory, "run.trec"), lists, scores, tag)
     qrels = os.path.join(directory, "qrels.trec")
     if not evaluation.write_qrels(qrels, lists if judged is None else judged):
-        print("No qrels.trec: the labels are not integers, as the format wants.")
+        say("No qrels.trec: the labels are not integers, as the format wants.")
 
 
 def as_json(content: Mapping[str, Any]) -> str:
@@ -108,10 +109,10 @@ def read_metrics(path: str) -> dict[str, Any]:
     """
     kinds = {"valid": (dict,), "test": (dict,)}
     try:
-        return json_files.read_object(path, "`pipelines.train`", kinds)
+        return json_files.read_object(path, "`train`", kinds)
     except ValueError as error:
         raise ValueError(
-            f"{error} Remove this file: the same command then writes it again."
+            f"{error} Remove this file: the same run then writes it again."
         ) from error
 
 

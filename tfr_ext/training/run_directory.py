@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from pipelines.flags import run_flags, shared_flags
 from tfr_ext.core.files import write_atomically
-from tfr_ext.training import checkpoints, outputs, written
+from tfr_ext.core.settings import given
+from tfr_ext.core.telling import say
+from tfr_ext.training import checkpoints, outputs, run_file, written
+from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.sources import data_splits
 
-FLAGS = shared_flags.FLAGS
-
-_ANEW = "Name another directory, or start anew in this one with --overwrite."
+_ANEW = "Name another directory, or start anew in this one with `overwrite=True`."
 # What the last step of a run writes, after training.
 RESULTS = tuple(
     name
@@ -21,23 +21,29 @@ RESULTS = tuple(
 
 
 class RunDirectory:
-    """--model_dir, seen from the training that the other flags describe.
+    """`model_dir`, seen from the training that the other settings describe.
 
     Nothing is written or removed before `begin`.
     """
 
-    def __init__(self) -> None:
-        """Names the files that the flags want."""
-        self._directory = FLAGS.model_dir
+    def __init__(self, config: TrainingConfig) -> None:
+        """Names the files that the settings want.
+
+        Args:
+            config: the settings, with `model_dir`.
+        """
+        assert config.model_dir is not None
+        self._config = config
+        self._directory = config.model_dir
         self._data: str | None = None
         self._begun = False
         self.files = written.Files(
             "train",
             "model_dir",
-            FLAGS.model_dir,
-            [n for n in outputs.RUN_FILES if n != "curves.png" or FLAGS.draw_curves],
+            config.model_dir,
+            [n for n in outputs.RUN_FILES if n != "curves.png" or config.draw_curves],
             outputs.RUN_FILES,
-            lambda directory: run_flags.is_of_training(_flag_file(directory)),
+            lambda directory: run_file.is_of_training(_flag_file(directory)),
         )
 
     def check(self) -> None:
@@ -47,17 +53,19 @@ class RunDirectory:
             ValueError: if it has files of something else, or another run that has
                 trained and is not to be overwritten.
         """
-        self.files.check(data_splits.paths(FLAGS))
-        if FLAGS.overwrite or not self.has_trained:
+        self.files.check(data_splits.paths(self._config.data))
+        if self._config.overwrite or not self.has_trained:
             return
         text = _flag_file(self._directory)
-        if not run_flags.is_of_training(text):
+        if not run_file.is_of_training(text):
             self._refuse(
                 "has a run, but not its flags.cfg: nobody knows what it trained"
             )
-        differences = run_flags.differences(text)
+        differences = run_file.differences(text, self._config)
         if differences:
-            self._refuse("has a run with other flags:\n  " + "\n  ".join(differences))
+            self._refuse(
+                "has a run with other settings:\n  " + "\n  ".join(differences)
+            )
 
     def check_data(self, digest: str) -> None:
         """Checks that a run in the directory read the same data.
@@ -69,11 +77,11 @@ class RunDirectory:
             ValueError: if it read other data.
         """
         self._data = digest
-        if FLAGS.overwrite or not self.has_trained:
+        if self._config.overwrite or not self.has_trained:
             return
-        then = run_flags.data_digest(_flag_file(self._directory))
+        then = run_file.data_digest(_flag_file(self._directory))
         if then is None:
-            print(
+            say(
                 f"Warning: the run in {self._directory} does not tell which data it "
                 "read, as it is older than that. It goes on with the data of now."
             )
@@ -107,26 +115,28 @@ class RunDirectory:
             return
         self._begun = True
         assert self._data is not None  # `check_data` was called.
-        has_trained = False if FLAGS.overwrite else self.has_trained
+        has_trained = False if self._config.overwrite else self.has_trained
         self.files.claim()
         if not has_trained:
             self.files.remove()
         write_atomically(
-            self.files.path("flags.cfg"), run_flags.as_flag_file(self._data)
+            self.files.path("flags.cfg"),
+            run_file.of_training(self._config, self._data),
         )
 
     def _refuse(self, what: str) -> None:
-        raise ValueError(f"--model_dir={self._directory} {what}\n{_ANEW}")
+        raise ValueError(f"{given('model_dir', self._directory)} {what}\n{_ANEW}")
 
 
-def is_other_run(directory: str) -> bool:
-    """Tells whether a directory has a run with other flags.
+def is_other_run(config: TrainingConfig) -> bool:
+    """Tells whether the directory of a run has one with other settings.
 
     Args:
-        directory: as --model_dir names it.
+        config: the settings, with `model_dir`.
     """
-    text = _flag_file(directory)
-    return bool(text) and bool(run_flags.differences(text))
+    assert config.model_dir is not None
+    text = _flag_file(config.model_dir)
+    return bool(text) and bool(run_file.differences(text, config))
 
 
 def _flag_file(directory: str) -> str:

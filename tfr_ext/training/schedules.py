@@ -9,24 +9,13 @@ import tensorflow as tf
 
 from tfr_ext import losses
 from tfr_ext.core import checks
+from tfr_ext.training.config import LEARNING_RATE_FORMS
+from tfr_ext.training.model_config import LOSS_FORMS
 
 # What a float32 and the number of an epoch hold.
 _LARGEST, _MOST_EPOCHS = 3e38, 2**31
 
 LearningRate = Union[float, tf.keras.optimizers.schedules.LearningRateSchedule]
-
-FORMS = (
-    "'constant', 'exponential:FACTOR' (times FACTOR after each epoch), "
-    "'step:EPOCHS:FACTOR' (times FACTOR after every so many epochs), or 'cosine' or "
-    "'cosine:WARMUP_EPOCHS' (down to 0 over the run, after a linear rise)"
-)
-
-LOSS_FORMS = (
-    "'exponential:FACTOR' (times FACTOR over each epoch, little by little; above 1 it "
-    "grows), 'exponential:FACTOR:LIMIT' (the same, not beyond LIMIT), "
-    "'step:EPOCHS:FACTOR' (times FACTOR after every so many epochs), or "
-    "'linear:FINAL' (in equal steps to FINAL at the end of the run)"
-)
 
 
 def learning_rate(
@@ -77,8 +66,8 @@ def learning_rate(
     except (ValueError, IndexError):
         pass
     raise ValueError(
-        f"Unknown learning-rate schedule {schedule!r}. Expected {FORMS}; warm-up must "
-        f"be shorter than the run of {num_epochs} epochs."
+        f"Unknown learning-rate schedule {schedule!r}. Expected {LEARNING_RATE_FORMS}; "
+        f"warm-up must be shorter than the run of {num_epochs} epochs."
     )
 
 

@@ -1,167 +1,193 @@
-"""What the flags of training say, checked before anything is trained."""
+"""What the settings of training say, checked before anything is trained."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import io
+import re
 from typing import Any
 
 import tensorflow as tf
 
-import tfr_ext
-from pipelines.flags import flag_types, shared_flags, training_flags
-from tfr_ext import evaluation, models
+from tfr_ext import losses
+from tfr_ext.core.settings import given, places
+from tfr_ext.data.labels import BinomialLabels
+from tfr_ext.evaluation.queries import Convention, parse_names
+from tfr_ext.models.scorers import MLPScorer
+from tfr_ext.models.transforms import check_feature_transforms
 from tfr_ext.training import heads, schedules
+from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.diagnosis import label_fit
 from tfr_ext.training.sources import data_splits, wanted_labels
-
-FLAGS = shared_flags.FLAGS
 
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """What the flags say before any data is read."""
+    """What the settings say before any data is read."""
 
     loss_params: dict[str, Any]
-    loss_schedules: dict[str, str]
     head: heads.Head
     names: list[str]
-    convention: evaluation.Convention
+    convention: Convention
     labels: wanted_labels.Labels
 
 
-def check_flags() -> Checked:
-    """Reads and checks the flags that need no data.
+def check(config: TrainingConfig) -> Checked:
+    """Checks the settings that need no data.
 
     Raises:
         ValueError: if one is wrong, or they do not fit each other.
     """
-    loss_params = training_flags.loss_parameters()
-    loss_schedules = shared_flags.parse_schedules(FLAGS.loss_schedule, "loss_schedule")
-    head = heads.from_flags(FLAGS, loss_params)
-    check_loss(loss_params, loss_schedules, head)
-    if 0 < FLAGS.max_padding < 1:
-        raise ValueError(
-            f"--max_padding must be 0 or at least 1. Received: {FLAGS.max_padding:g}."
-        )
-    names = evaluation.parse_names(FLAGS.metrics)
-    convention = shared_flags.convention()
-    for name in [*names, FLAGS.monitor]:
+    head = heads.from_config(config)
+    check_loss(config, head)
+    names = parse_names(config.evaluation.metrics)
+    convention = config.evaluation.convention()
+    for name in [*names, config.monitor]:
         convention.objective(name)
-    check_feature_transforms()
-    check_network(head)
+    _check_transforms(config)
+    _check_network(config, head)
     return Checked(
-        loss_params,
-        loss_schedules,
+        config.loss.arguments(),
         head,
         names,
         convention,
-        wanted_labels.from_flags(FLAGS),
+        wanted_labels.from_config(config.data),
     )
 
 
-def check_loss(
-    loss_params: dict[str, Any], loss_schedules: dict[str, str], head: heads.Head
-) -> None:
+def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> None:
     """Builds the loss and its graph, to find wrong parameters at once.
+
+    Args:
+        config: the settings.
+        head: what the model ends in.
+        trace: whether the graph is built too.
 
     Raises:
         ValueError: if either fails.
     """
+    key, forms = config.loss.loss, config.loss.schedules
     try:
-        params = head.loss_params(FLAGS.loss, loss_params)
-        if wanted_labels.needs_max_label(FLAGS.loss, params):
+        params = head.loss_params(key, config.loss.arguments())
+        if label_fit.needs_max_label(key, params):
             params = {**params, "max_label": 1.0}  # The data will tell.
-        params = schedules.loss_parameters(
-            FLAGS.loss, params, loss_schedules, 1, FLAGS.num_epochs
-        )
-        loss = tfr_ext.losses.get(FLAGS.loss, **params)
-        head.check_loss(FLAGS.loss, loss)
-        if loss_schedules:
+        params = schedules.loss_parameters(key, params, forms, 1, config.num_epochs)
+        loss = losses.get(key, **params)
+        head.check_loss(key, loss)
+        if forms:
             try:
-                loss.set_step(FLAGS.num_epochs)
+                loss.set_step(config.num_epochs)
             except ValueError as error:
                 raise ValueError(f"{error} (A step is an epoch here.)") from error
-        # Nothing runs: a random loss would draw its first numbers.
-        tf.function(loss).get_concrete_function(*head.example())
+        if trace:
+            # Nothing runs: a random loss would draw its first numbers.
+            tf.function(loss).get_concrete_function(*head.example())
     except (AttributeError, TypeError, ValueError) as error:
-        given, hints = [f"--loss={FLAGS.loss}"], ""
-        if FLAGS.lambda_weight:
-            given.append(f"--lambda_weight={FLAGS.lambda_weight}")
-            hints += "\n(--lambda_weight= drops it and its parameters.)"
-        for name in ("lambda_weight_param", "loss_param", "loss_schedule"):
-            values = getattr(FLAGS, name)
-            given += [f"--{name}={value}" for value in values]
-            hints += f"\n(--{name}= drops those before it.)" if values else ""
-        raise ValueError(f"{' '.join(given)}: {error}{hints}") from error
+        told = [given("loss", key)]
+        if config.loss.lambda_weight:
+            told.append(given("lambda_weight", config.loss.lambda_weight))
+        for name in ("lambda_weight_params", "params", "schedules"):
+            values = getattr(config.loss, name)
+            told += [given(f"{name}[{n!r}]", v) for n, v in values.items()]
+        raise ValueError(f"{' '.join(told)}: {_of_loss(str(error), config)}") from error
 
 
-def network(head: heads.Head) -> models.MLPScorer:
-    """Returns the network that the flags describe.
+def _of_loss(text: str, config: TrainingConfig) -> str:
+    """Returns a message of a loss, in which its parameters are no other settings."""
+    names = {place.name for place in places(TrainingConfig)} - {"head"}
+
+    def told(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in names:
+            return match[0]
+        of_weight = name in config.loss.lambda_weight_params
+        return f"`{'lambda_weight_params' if of_weight else 'params'}['{name}']`"
+
+    return re.sub(r"`(\w+)`", told, text)
+
+
+def network(config: TrainingConfig, head: heads.Head) -> MLPScorer:
+    """Returns the network that the settings describe.
 
     Args:
+        config: the settings.
         head: what it ends in.
     """
-    return models.MLPScorer(
-        hidden_sizes=shared_flags.parse_integers(
-            FLAGS.hidden_sizes, "hidden_sizes", 1, flag_types.HIGHEST_COUNT
-        ),
-        batch_normalization=FLAGS.batch_normalization,
-        batch_norm_momentum=FLAGS.batch_norm_momentum,
-        dropout=FLAGS.dropout,
-        seed=FLAGS.seed,
-        compact=not FLAGS.jit_compile,
+    model = config.model
+    return MLPScorer(
+        hidden_sizes=list(model.hidden_sizes),
+        batch_normalization=model.batch_normalization,
+        batch_norm_momentum=model.batch_norm_momentum,
+        dropout=model.dropout,
+        seed=config.data.seed,
+        compact=not config.jit_compile,
         num_grades=head.num_grades,
-        activation=FLAGS.activation,
-        output_activation=FLAGS.output_activation,
-        l2_regularization=FLAGS.l2_regularization,
-        batch_norm_epsilon=FLAGS.batch_norm_epsilon,
-        initializer=FLAGS.initializer,
+        activation=model.activation,
+        output_activation=model.output_activation,
+        l2_regularization=model.l2_regularization,
+        batch_norm_epsilon=model.batch_norm_epsilon,
+        initializer=model.initializer,
     )
 
 
-def check_network(head: heads.Head) -> None:
-    """Checks the flags of the network and its optimizer.
+def label_sampling(
+    config: TrainingConfig, max_label: float | None
+) -> BinomialLabels | None:
+    """Returns what draws the training labels, if the settings want it.
 
-    Raises:
-        ValueError: if one is wrong.
+    Args:
+        config: the settings.
+        max_label: the highest label.
     """
-    network(head)
-    try:
-        tf.keras.optimizers.get(FLAGS.optimizer)
-    except ValueError as error:
-        reason = str(error).partition("Please ensure")[0]
-        raise ValueError(f"--optimizer={FLAGS.optimizer}: {reason}") from error
-    schedules.learning_rate(
-        FLAGS.learning_rate_schedule, FLAGS.learning_rate, 1, FLAGS.num_epochs
+    if config.label_sampling == "none":
+        return None
+    assert max_label is not None
+    return BinomialLabels(
+        num_trials=config.num_label_trials,
+        max_label=max_label,
+        seed=config.data.seed,
+        per_epoch=config.label_sampling == "epoch",
     )
 
 
-def check_data() -> None:
-    """Reads the data as training does, and checks that it fits the flags.
+def check_data(config: TrainingConfig) -> None:
+    """Reads the data as training does, and checks that it fits the settings.
 
     Raises:
         ValueError: if it does not, or has errors.
         OSError: if it cannot be read.
     """
     with contextlib.redirect_stdout(io.StringIO()):
-        splits = data_splits.load(FLAGS)
-        checked = check_flags()
+        splits = data_splits.load(config.data)
+        checked = check(config)
         everything = [splits.train, splits.valid, splits.test]
-        checked.labels.highest(FLAGS.max_label, everything)
-        head = checked.head.with_values(splits.train, FLAGS.max_label)
-        params = head.loss_params(FLAGS.loss, checked.loss_params)
-        wanted_labels.check_max_label(FLAGS.loss, params, everything)
+        max_label = config.evaluation.max_label
+        checked.labels.highest(max_label, everything)
+        head = checked.head.with_values(splits.train, max_label)
+        params = head.loss_params(config.loss.loss, checked.loss_params)
+        label_fit.check_max_label(config.loss.loss, params, everything)
 
 
-def check_feature_transforms() -> None:
-    """Checks --feature_transforms, before any data is read.
-
-    Raises:
-        ValueError: if one is unknown or wrong.
-    """
+def _check_network(config: TrainingConfig, head: heads.Head) -> None:
+    """Checks the settings of the network and its optimizer."""
+    network(config, head)
     try:
-        models.check_feature_transforms(FLAGS.feature_transforms)
+        tf.keras.optimizers.get(config.optimizer)
     except ValueError as error:
-        given = ",".join(FLAGS.feature_transforms)
-        raise ValueError(f"--feature_transforms={given}: {error}") from error
+        reason = str(error).partition("Please ensure")[0]
+        raise ValueError(f"{given('optimizer', config.optimizer)}: {reason}") from error
+    schedules.learning_rate(
+        config.learning_rate_schedule, config.learning_rate, 1, config.num_epochs
+    )
+
+
+def _check_transforms(config: TrainingConfig) -> None:
+    """Checks the feature transforms, before any data is read."""
+    transforms = config.model.feature_transforms
+    try:
+        check_feature_transforms(list(transforms))
+    except ValueError as error:
+        raise ValueError(
+            f"{given('feature_transforms', transforms)}: {error}"
+        ) from error

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 
 from tfr_ext.core.files import write_atomically
+from tfr_ext.core.settings import given
 from tfr_ext.training import checkpoints
 
 # Of these directories a command writes only what has such a name; the rest stays.
@@ -25,11 +26,11 @@ _INSIDE = {
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """The files of a command in the directory that one of its flags names.
+    """The files of a command in the directory that one of its arguments names.
 
     Attributes:
         command: the command, such as 'train'.
-        flag: the flag.
+        argument: the argument.
         directory: its value.
         names: what the command may write there now.
         once: what older versions, which kept no record, may have written there.
@@ -37,7 +38,7 @@ class Files:
     """
 
     command: str
-    flag: str
+    argument: str
     directory: str
     names: Sequence[str]
     once: Sequence[str] = ()
@@ -47,6 +48,10 @@ class Files:
     def record(self) -> str:
         """The file that has the names of what was written."""
         return self.path(f".written_by_{self.command}")
+
+    @property
+    def _where(self) -> str:
+        return given(self.argument, self.directory)
 
     def path(self, name: str) -> str:
         """Returns the path of a file."""
@@ -72,9 +77,7 @@ class Files:
                 read.
         """
         if os.path.lexists(self.directory) and not os.path.isdir(self.directory):
-            raise ValueError(
-                f"--{self.flag}={self.directory} must be a directory, but is a file."
-            )
+            raise ValueError(f"{self._where} must be a directory, but is a file.")
         owned = self.owned()
         outputs = [*dict.fromkeys([*owned, *self.names])]
         for path in inputs:
@@ -82,7 +85,7 @@ class Files:
                 if _is_within(path, self.path(name)):
                     raise ValueError(
                         f"{path} is read, and {self.command} would replace it: "
-                        f"--{self.flag}={self.directory} is where it writes {name}. "
+                        f"{self._where} is where it writes {name}. "
                         "Name another directory."
                     )
         foreign = [
@@ -92,8 +95,8 @@ class Files:
         ]
         if foreign:
             raise ValueError(
-                f"--{self.flag}={self.directory} has files that pipelines."
-                f"{self.command} did not write and would replace: "
+                f"{self._where} has files that `{self.command}` did not write and "
+                "would replace: "
                 f"{', '.join(foreign)}. Name another directory, or move them away."
             )
 
@@ -106,7 +109,7 @@ class Files:
         self.check()
         kept = [name for name in self.owned() if self._entries(name)]
         lines = [
-            f"# What pipelines.{self.command} wrote here: it replaces nothing else.",
+            f"# What {self.command} wrote here: it replaces nothing else.",
             *dict.fromkeys([*kept, *self.names]),
         ]
         write_atomically(self.record, "\n".join(lines) + "\n")

@@ -7,8 +7,7 @@ import pytest
 
 from tests.helpers import make_lists
 from tfr_ext import evaluation, losses
-from tfr_ext.training.diagnosis import label_warnings
-from tfr_ext.training.sources import wanted_labels as pipeline_labels
+from tfr_ext.training.diagnosis import label_fit, label_warnings
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_the_command_tells_them_by_the_gain_in_use():
     lists = make_lists([3, 2], labels=[0, 40, 1, 2, 0])
 
     def told(key, metric_gain, **arguments):
-        return pipeline_labels.warnings(
+        return label_fit.warnings(
             lists,
             ["ndcg_10"],
             evaluation.Convention(gain=metric_gain),
@@ -74,11 +73,11 @@ def test_the_command_tells_them_by_the_gain_in_use():
     start = "Of the training labels: The highest label is 40: with the gain 2**label"
     (line,) = told("mean_squared_loss", "exponential")
     assert line.startswith(f"{start} - 1 ")
-    assert line.endswith(" or so, or give --gain=linear.")
+    assert line.endswith(" or so, or give `gain='linear'`.")
     assert told("mean_squared_loss", "linear") == []
     # The gain of the loss is exponential, whatever the metric's.
     (line,) = told("smoothi_loss", "linear")
-    assert line.endswith(" or so, or give --loss_param=gain=linear.")
+    assert line.endswith(" or so, or give `params['gain']='linear'`.")
     (line,) = told("smoothi_loss", "exponential")
     assert line.endswith(" give --loss_param=gain=linear and --gain=linear.")
     (line,) = told("approx_metric_loss", "linear", gain="power")

@@ -132,7 +132,7 @@ class StopAtBadLoss(tf.keras.callbacks.Callback):
                 reason = f"{cause(self.model, features, labels)} "
             raise FloatingPointError(
                 f"The loss became {loss} in epoch {self._epoch + 1}, "
-                f"batch {batch + 1}. {reason}Try a smaller --learning_rate, or other "
+                f"batch {batch + 1}. {reason}Try a smaller `learning_rate`, or other "
                 "parameters of the loss. A label above max_label, an infinite score, "
                 "or features of very different scales can cause it too."
             )

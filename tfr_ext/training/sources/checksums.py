@@ -1,4 +1,4 @@
-"""What data the flags name, as a checksum: of the content, not of where it lies."""
+"""What data settings name, as a checksum: of the content, not of where it lies."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext import data
+from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc import manifest
+from tfr_ext.data.elwc.features import ElwcFeatures
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits
+from tfr_ext.training.sources.source import SPLITS
 
 _CHUNK = 1 << 22
 
 
-def of_data(flags: Any) -> str:
+def of_data(config: DataConfig) -> str:
     """Returns the SHA-256 digest of all splits of the data, before labels are changed.
 
     Args:
-        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        config: settings of the data.
 
     Raises:
-        ValueError: if flags do not fit each other, or the data has errors.
+        ValueError: if settings do not fit each other, or the data has errors.
         OSError: if it cannot be read.
     """
-    source = DigestedSource(flags)
-    num_features = flags.num_features
-    for split in data_splits.SPLITS:
+    source = DigestedSource(config)
+    num_features = config.num_features
+    for split in SPLITS:
         if split not in source.splits:
             continue
-        if flags.stream and split == "train":
+        if config.stream and split == "train":
             source.add_files(split)
         else:
             num_features = source.read(split, num_features).num_features
@@ -40,22 +44,22 @@ def of_data(flags: Any) -> str:
 
 
 class DigestedSource:
-    """The source that the flags name, with the digest of all that was read from it.
+    """The source that the settings name, with the digest of all that was read from it.
 
-    An `inputs.Source`: what training reads need not be read again for its digest.
+    A `Source`: what training reads need not be read again for its digest.
     """
 
-    def __init__(self, flags: Any):
+    def __init__(self, config: DataConfig):
         """Finds the source.
 
         Args:
-            flags: parsed flags, see `pipelines.flags.define_data_flags`.
+            config: settings of the data.
 
         Raises:
-            ValueError: if there is none, or flags do not fit each other.
+            ValueError: if there is none, or settings do not fit each other.
         """
-        self._flags = flags
-        self._source: Any = data_splits.source(flags)
+        self._config = config
+        self._source: Any = data_splits.source(config)
         self._digest = hashlib.sha256()
         if hasattr(self._source, "stream"):
             self.stream = self._stream
@@ -66,11 +70,11 @@ class DigestedSource:
         return self._source.splits
 
     @property
-    def elwc_features(self) -> data.ElwcFeatures | None:
+    def elwc_features(self) -> ElwcFeatures | None:
         """What the features are called in ELWC files, once they were read."""
         return getattr(self._source, "elwc_features", None)
 
-    def read(self, split: str, num_features: int | None) -> data.RankingLists:
+    def read(self, split: str, num_features: int | None) -> RankingLists:
         """See `Source`."""
         lists = self._source.read(split, num_features)
         self._digest.update(split.encode())
@@ -80,19 +84,19 @@ class DigestedSource:
     def add_files(self, split: str) -> None:
         """Adds the files of a split to the digest, without reading lists from them."""
         self._digest.update(split.encode())
-        _add_files(self._digest, self._flags)
+        _add_files(self._digest, self._config)
 
     def hexdigest(self) -> str:
         """Returns the SHA-256 digest of what was read until now."""
         return self._digest.hexdigest()
 
-    def _stream(self, split: str, *arguments: Any) -> data.StreamedLists:
+    def _stream(self, split: str, *arguments: Any) -> StreamedLists:
         lists = self._source.stream(split, *arguments)
         self.add_files(split)
         return lists
 
 
-def _add_lists(digest: Any, lists: data.RankingLists) -> None:
+def _add_lists(digest: Any, lists: RankingLists) -> None:
     names = "\n".join(lists.query_ids)
     if lists.doc_ids is not None:
         names += "\n\n" + "\n".join(lists.doc_ids)
@@ -108,11 +112,11 @@ def _add_lists(digest: Any, lists: data.RankingLists) -> None:
             digest.update(np.ascontiguousarray(array).data)
 
 
-def _add_files(digest: Any, flags: Any) -> None:
+def _add_files(digest: Any, config: DataConfig) -> None:
     """Adds files that are too large to be read as lists."""
     # A manifest has the digests of its shards, which training verifies.
-    manifest_path = os.path.join(flags.data_dir or "", manifest.FILE_NAME)
-    patterns = flags.train_path or [manifest_path]
+    manifest_path = os.path.join(config.data_dir or "", manifest.FILE_NAME)
+    patterns = config.train_path or (manifest_path,)
     for pattern in patterns:
         for path in sorted(tf.io.gfile.glob(pattern)):
             with tf.io.gfile.GFile(path, "rb") as file:

@@ -1,42 +1,28 @@
-"""From the data flags to lists for training, validation and test."""
+"""From settings of the data to lists for training, validation and test."""
 
 from __future__ import annotations
 
 import dataclasses
 import glob
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from pipelines.flags import shared_flags
-from tfr_ext import data
-from tfr_ext.training.sources import long_lists, wanted_labels
-
-SPLITS = ("train", "valid", "test")
-
-
-class Source(Protocol):
-    """Where lists come from, as `--dataset` says."""
-
-    @property
-    def splits(self) -> Collection[str]:
-        """Those of `SPLITS` that it has.
-
-        Queries of 'train' are held out for 'valid' and 'test' where they are missing.
-        """
-
-    def read(self, split: str, num_features: int | None) -> data.RankingLists:
-        """Reads a split.
-
-        Args:
-            split: one of `splits`.
-            num_features: width that the lists must have; None if any will do.
-
-        Raises:
-            ValueError: if the data has errors, or another width.
-            FileNotFoundError: if there is no such file.
-        """
+from tfr_ext.core.settings import given
+from tfr_ext.core.telling import say
+from tfr_ext.data.batches.streams import StreamedLists
+from tfr_ext.data.elwc.features import ElwcFeatures
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.training.data_config import DataConfig
+from tfr_ext.training.sources import (
+    elwc_source,
+    long_lists,
+    plain_sources,
+    tfds_source,
+    wanted_labels,
+)
+from tfr_ext.training.sources.source import SPLITS, Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,83 +30,83 @@ class Splits:
     """Lists to train on, to validate on after each epoch, and to test on at the end.
 
     Attributes:
-        eval_cuts: what `--eval_list_size` did to 'valid' and 'test', see
+        eval_cuts: what `eval_list_size` did to 'valid' and 'test', see
             `LongLists.as_dict`; None without it.
         elwc_features: what the features are called in ELWC files; None if they come
             from others.
     """
 
-    train: data.RankingLists | data.StreamedLists
-    valid: data.RankingLists
-    test: data.RankingLists
+    train: RankingLists | StreamedLists
+    valid: RankingLists
+    test: RankingLists
     eval_cuts: Mapping[str, Any] | None = None
-    elwc_features: data.ElwcFeatures | None = None
+    elwc_features: ElwcFeatures | None = None
 
 
-def load(flags: Any, origin: Source | None = None) -> Splits:
-    """Loads the data that the flags name, and says what it is.
+def load(config: DataConfig, origin: Source | None = None) -> Splits:
+    """Loads the data that the settings name, and says what it is.
 
     Args:
-        flags: parsed flags, see `pipelines.flags.define_data_flags`.
-        origin: where it is read from; `source(flags)` by default.
+        config: settings of the data.
+        origin: where it is read from; `source(config)` by default.
 
     Raises:
-        ValueError: if flags do not fit each other, or the data has errors.
+        ValueError: if settings do not fit each other, or the data has errors.
         FileNotFoundError: if there is no such file.
     """
     cuts = {
-        name: long_lists.LongLists(flags, split)
+        name: long_lists.LongLists(config, split)
         for name, split in zip(SPLITS, ("training", "validation", "test"))
     }
-    origin = source(flags) if origin is None else origin
-    if flags.stream:
-        splits = _stream(flags, origin, cuts)
+    origin = source(config) if origin is None else origin
+    if config.stream:
+        splits = _stream(config, origin, cuts)
     else:
-        found = _read(flags, origin, SPLITS, flags.num_features)
+        found = _read(config, origin, SPLITS, config.num_features)
         train, valid, test = (cuts[name](found[name]) for name in SPLITS)
         splits = Splits(train, valid, test)
     splits = dataclasses.replace(
         splits, elwc_features=getattr(origin, "elwc_features", None)
     )
-    if flags.eval_list_size is not None:
+    if config.eval_list_size is not None:
         done = {name: cuts[name].as_dict() for name in SPLITS[1:]}
         splits = dataclasses.replace(splits, eval_cuts=done)
-    _describe_labels(flags)
+    _describe_labels(config)
     for name in SPLITS:
-        print(describe(name, getattr(splits, name)))
+        say(describe(name, getattr(splits, name)))
     for cut in cuts.values():
         if cut.num_cut:
-            print(cut.describe())
+            say(cut.describe())
     return splits
 
 
-def load_test(flags: Any, num_features: int | None) -> data.RankingLists:
+def load_test(config: DataConfig, num_features: int | None) -> RankingLists:
     """Loads the lists to test on alone.
 
     Args:
-        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        config: settings of the data.
         num_features: width of the lists; None if nothing depends on it.
 
     Raises:
-        ValueError: if flags do not fit each other, or the data has errors.
+        ValueError: if settings do not fit each other, or the data has errors.
     """
-    if num_features is not None and flags.num_features not in (None, num_features):
+    if num_features is not None and config.num_features not in (None, num_features):
         raise ValueError(
-            f"--num_features={flags.num_features}, but the model takes {num_features} "
-            "features."
+            f"{given('num_features', config.num_features)}, but the model takes "
+            f"{num_features} features."
         )
-    found = _read(flags, source(flags), ["test"], num_features or flags.num_features)
+    found = _read(config, source(config), ["test"], num_features or config.num_features)
     lists = found["test"]
     if num_features not in (None, lists.num_features):
         raise ValueError(
             f"The model takes {num_features} features, and the lists of "
-            f"--dataset={flags.dataset} have {lists.num_features}."
+            f"{given('dataset', config.dataset)} have {lists.num_features}."
         )
-    _describe_labels(flags)
+    _describe_labels(config)
     return lists
 
 
-def describe(name: str, lists: data.RankingLists | data.StreamedLists) -> str:
+def describe(name: str, lists: RankingLists | StreamedLists) -> str:
     """Returns a line about some lists."""
     return describe_counts(
         name,
@@ -165,37 +151,32 @@ def describe_counts(
     )
 
 
-def source(flags: Any) -> Source:
-    """Returns the source that the flags name.
+def source(config: DataConfig) -> Source:
+    """Returns the source that the settings name.
 
     Raises:
-        ValueError: if there is none, or flags do not fit each other.
+        ValueError: if there is none, or settings do not fit each other.
     """
-    if flags.dataset == "synthetic":
-        return _Synthetic(flags)
-    if flags.dataset == "text":
-        return _Text(flags)
-    # Those modules need this one.
-    if flags.dataset == "elwc":
-        from tfr_ext.training.sources import elwc_source
-
-        return elwc_source.ElwcSource(flags)
-    from tfr_ext.training.sources import tfds_source
-
-    return tfds_source.TfdsSource(flags)
+    if config.dataset == "synthetic":
+        return plain_sources.SyntheticSource(config)
+    if config.dataset == "text":
+        return plain_sources.TextSource(config)
+    if config.dataset == "elwc":
+        return elwc_source.ElwcSource(config)
+    return tfds_source.TfdsSource(config)
 
 
 def _read(
-    flags: Any, origin: Source, wanted: Sequence[str], num_features: int | None
-) -> dict[str, data.RankingLists]:
-    """Reads splits, or holds them out of 'train'; their labels as the flags want."""
-    with_labels = wanted_labels.from_flags(flags)
-    fractions = held_out(flags, origin.splits)  # The same, whatever is wanted.
-    found: dict[str, data.RankingLists] = {}
+    config: DataConfig, origin: Source, wanted: Sequence[str], num_features: int | None
+) -> dict[str, RankingLists]:
+    """Reads splits, or holds them out of 'train'; their labels as the settings want."""
+    with_labels = wanted_labels.from_config(config)
+    fractions = held_out(config, origin.splits)  # The same, whatever is wanted.
+    found: dict[str, RankingLists] = {}
     if "train" in wanted or any(split in fractions for split in wanted):
         train = with_labels(origin.read("train", num_features))
         num_features = train.num_features
-        found = _split(train, fractions, shared_flags.data_seed(flags))
+        found = _split(train, fractions, config.random_seed)
     return {
         split: found[split]
         if split in found
@@ -204,33 +185,33 @@ def _read(
     }
 
 
-def _describe_labels(flags: Any) -> None:
-    wanted = wanted_labels.from_flags(flags)
+def _describe_labels(config: DataConfig) -> None:
+    wanted = wanted_labels.from_config(config)
     if wanted != wanted_labels.AS_GIVEN:
-        print(f"Labels: {wanted.describe()}.")
+        say(f"Labels: {wanted.describe()}.")
 
 
 def _stream(
-    flags: Any, origin: Any, cuts: Mapping[str, long_lists.LongLists]
+    config: DataConfig, origin: Any, cuts: Mapping[str, long_lists.LongLists]
 ) -> Splits:
     """Reads 'valid' and 'test', and of 'train' what streaming wants to know."""
-    with_labels = wanted_labels.from_flags(flags)
+    with_labels = wanted_labels.from_config(config)
     if not hasattr(origin, "stream"):
         raise ValueError(
-            f"--stream is given, but --dataset is {flags.dataset!r}. Only "
-            "--dataset=elwc can be read again and again."
+            f"`stream` is given, but `dataset` is {config.dataset!r}. Only "
+            "`dataset='elwc'` can be read again and again."
         )
     for split in SPLITS:
         if split not in origin.splits:
             raise ValueError(
-                f"--stream holds no queries out of the training files: it needs "
-                f"--{split}_path, or a --data_dir that has {split!r}."
+                f"`stream` holds no queries out of the training files: it needs "
+                f"`{split}_path`, or a `data_dir` that has {split!r}."
             )
 
-    def prepared(piece: data.RankingLists, number: int) -> data.RankingLists:
+    def prepared(piece: RankingLists, number: int) -> RankingLists:
         return cuts["train"](with_labels(piece), number)
 
-    train = origin.stream("train", flags.num_features, prepared)
+    train = origin.stream("train", config.num_features, prepared)
     valid, test = (
         cuts[split](with_labels(origin.read(split, train.num_features)))
         for split in SPLITS[1:]
@@ -238,98 +219,27 @@ def _stream(
     return Splits(train, valid, test)
 
 
-def paths(flags: Any) -> list[str]:
-    """Returns the files and directories that the data flags name.
+def paths(config: DataConfig) -> list[str]:
+    """Returns the files and directories that the settings name.
 
     Args:
-        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        config: settings of the data.
     """
-    named = [path for split in SPLITS for path in getattr(flags, f"{split}_path")]
+    named = [path for split in SPLITS for path in getattr(config, f"{split}_path")]
     matched = [path for pattern in named for path in glob.glob(pattern)]
-    named += [path for path in (flags.data_dir, flags.manual_dir) if path]
+    named += [path for path in (config.data_dir, config.manual_dir) if path]
     return [*named, *matched]
 
 
-def reject_paths(flags: Any) -> None:
-    """Checks that no files are named where the source has no use for them.
-
-    Raises:
-        ValueError: if some are.
-    """
-    for split in SPLITS:
-        if getattr(flags, f"{split}_path"):
-            raise ValueError(
-                f"--{split}_path is given, but --dataset is {flags.dataset!r}. "
-                "Add --dataset=text, or elwc."
-            )
-
-
-class _Text:
-    """LETOR text; a `Source`."""
-
-    def __init__(self, flags: Any):
-        """Finds out which splits have files.
-
-        Raises:
-            ValueError: if --missing_value is not a number that features may have.
-        """
-        if not np.isfinite(np.float32(flags.missing_value)):
-            raise ValueError(
-                "--missing_value must be a finite number. "
-                f"Received: {flags.missing_value}."
-            )
-        self._flags = flags
-        self.splits = [s for s in SPLITS if getattr(flags, f"{s}_path")]
-
-    def read(self, split: str, num_features: int | None) -> data.RankingLists:
-        """See `Source`."""
-        paths = getattr(self._flags, f"{split}_path")
-        if not paths:
-            other = "" if self._flags.test_path else " (or --test_path to evaluate)"
-            raise ValueError(f"--dataset=text needs --{split}_path{other}.")
-        return data.read_letor(paths, num_features, self._flags.missing_value)
-
-
-class _Synthetic:
-    """Synthetic lists, all in 'train'; a `Source`."""
-
-    splits = ("train",)
-
-    def __init__(self, flags: Any):
-        """Checks the flags."""
-        reject_paths(flags)
-        if flags.synthetic_query_features > flags.synthetic_document_features:
-            raise ValueError(
-                f"--synthetic_query_features={flags.synthetic_query_features} must not "
-                "be more than --synthetic_document_features="
-                f"{flags.synthetic_document_features}."
-            )
-        self._flags = flags
-
-    def read(self, split: str, num_features: int | None) -> data.RankingLists:
-        """See `Source`."""
-        flags = self._flags
-        return data.synthetic_lists(
-            num_lists=flags.synthetic_num_queries,
-            list_size=flags.synthetic_list_size,
-            num_document_features=flags.synthetic_document_features,
-            num_query_features=flags.synthetic_query_features,
-            max_label=flags.synthetic_max_label,
-            integer_labels=flags.synthetic_integer_labels,
-            shared_columns=flags.synthetic_shared_columns,
-            seed=shared_flags.data_seed(flags),
-        )
-
-
-def held_out(flags: Any, splits: Collection[str]) -> dict[str, float]:
+def held_out(config: DataConfig, splits: Collection[str]) -> dict[str, float]:
     """Returns which splits are held out of 'train', and what share of its queries.
 
     Args:
-        flags: parsed flags, see `pipelines.flags.define_data_flags`.
+        config: settings of the data.
         splits: the splits that the source has.
     """
     return {
-        split: getattr(flags, f"{split}_fraction")
+        split: getattr(config, f"{split}_fraction")
         for split in SPLITS[1:]
         if split not in splits
     }
@@ -367,8 +277,8 @@ def hold_out(
 
 
 def _split(
-    lists: data.RankingLists, fractions: Mapping[str, float], seed: int
-) -> dict[str, data.RankingLists]:
+    lists: RankingLists, fractions: Mapping[str, float], seed: int
+) -> dict[str, RankingLists]:
     """Holds out shares of the queries."""
     if not fractions:
         return {"train": lists}

@@ -1,50 +1,41 @@
-"""Long lists, cut as the flags say and told."""
+"""Long lists, cut as the settings say and told."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from pipelines.flags import shared_flags
-from tfr_ext import data
+from tfr_ext.core.settings import given
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.truncation import truncate
 from tfr_ext.evaluation import trec
+from tfr_ext.training.data_config import DataConfig
 
 
 class LongLists:
-    """What `--list_size` or `--eval_list_size` does to lists, and how much of it.
+    """What `list_size` or `eval_list_size` does to lists, and how much of it.
 
     Attributes:
         num_lists: lists seen.
         num_cut: lists cut.
     """
 
-    def __init__(self, flags: Any, split: str = "training"):
+    def __init__(self, config: DataConfig, split: str = "training"):
         """Initialises the rule.
 
         Args:
-            flags: parsed flags, see `pipelines.flags.define_data_flags`.
+            config: settings of the data.
             split: what the lists are for: 'training', 'validation' or 'test'.
-
-        Raises:
-            ValueError: if the flags do not fit each other.
         """
-        if flags.first_stage_feature is not None and not (
-            flags.list_size or flags.eval_list_size
-        ):
-            raise ValueError(
-                "--first_stage_feature has no meaning without --list_size or "
-                "--eval_list_size."
-            )
         self._split = split
-        self._flag = "list_size" if split == "training" else "eval_list_size"
-        self._list_size = getattr(flags, self._flag)
-        self._feature = flags.first_stage_feature
-        self._seed = shared_flags.data_seed(flags)
+        self._argument = "list_size" if split == "training" else "eval_list_size"
+        self._list_size = getattr(config, self._argument)
+        self._feature = config.first_stage_feature
+        self._seed = config.random_seed
         self.num_lists = self.num_cut = 0
         self._items, self._items_kept = 0, 0
         self._relevant, self._relevant_kept = 0, 0
 
-    def __call__(self, lists: data.RankingLists, number: int = 0) -> data.RankingLists:
+    def __call__(self, lists: RankingLists, number: int = 0) -> RankingLists:
         """Returns lists that are no longer than allowed.
 
         Args:
@@ -62,10 +53,10 @@ class LongLists:
             lists = dataclasses.replace(lists, doc_ids=names)
         seed = (number << 32) + self._seed
         try:
-            kept, cut = data.truncate(lists, self._list_size, seed, self._feature)
+            kept, cut = truncate(lists, self._list_size, seed, self._feature)
         except ValueError as error:
             raise ValueError(
-                f"--first_stage_feature={self._feature}: {error}"
+                f"{given('first_stage_feature', self._feature)}: {error}"
             ) from error
         self.num_lists += lists.num_lists
         self.num_cut += cut
@@ -83,7 +74,7 @@ class LongLists:
         if self._feature is not None:
             rule = f"the items with the highest feature {self._feature}"
         return (
-            f"--{self._flag}={self._list_size} cut {self.num_cut:,} of "
+            f"{given(self._argument, self._list_size)} cut {self.num_cut:,} of "
             f"{self.num_lists:,} {self._split} lists to {rule}; "
             f"{self._items - self._items_kept:,} of {self._items:,} items are left "
             f"out, {self._relevant - self._relevant_kept:,} of {self._relevant:,} "

@@ -7,9 +7,12 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from tfr_ext import data, datasets
+from tfr_ext import datasets
 from tfr_ext.core import checks
-from tfr_ext.training.sources import data_splits
+from tfr_ext.core.settings import given
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.training.data_config import DataConfig
+from tfr_ext.training.sources.source import reject_paths
 
 # Those that are not names of data sets.
 _OTHER_SOURCES = ["elwc", "synthetic", "text"]
@@ -18,45 +21,45 @@ _OTHER_SOURCES = ["elwc", "synthetic", "text"]
 class TfdsSource:
     """A data set by its name, prepared at its first use; a `Source`."""
 
-    def __init__(self, flags: Any):
+    def __init__(self, config: DataConfig):
         """Finds the data set.
 
         Args:
-            flags: parsed flags, see `pipelines.flags.define_data_flags`.
+            config: settings of the data.
 
         Raises:
-            ValueError: if there is no such data set, flags do not fit each other, or
+            ValueError: if there is no such data set, settings do not fit each other, or
                 TensorFlow Datasets is missing.
         """
-        name = flags.dataset
+        name = config.dataset
         hint = checks.near(name, _OTHER_SOURCES)
         if "/" not in name and hint != ".":
-            raise ValueError(f"--dataset={name} is not known{hint}")
+            raise ValueError(f"{given('dataset', name)} is not known{hint}")
         try:
-            self._builder = datasets.builder(name, flags.data_dir)
+            self._builder = datasets.builder(name, config.data_dir)
         except (ImportError, ValueError) as error:
             raise ValueError(
-                f"--dataset={name}: {error} Other sources of lists: "
+                f"{given('dataset', name)}: {error} Other sources of lists: "
                 f"{', '.join(_OTHER_SOURCES)}."
             ) from error
         if not sys.stderr.isatty():  # A progress bar would be lines of nonsense.
             datasets.catalogue.import_tfds().disable_progress_bar()
-        data_splits.reject_paths(flags)
-        if flags.missing_value != 0:
+        reject_paths(config)
+        if config.missing_value != 0:
             raise ValueError(
-                f"--missing_value={flags.missing_value:g} is of --dataset=text. In "
-                f"{name} missing values are 0."
+                f"{given('missing_value', config.missing_value)} is of "
+                f"`dataset='text'`. In {name} missing values are 0."
             )
-        self._name, self._data_dir = name, flags.data_dir
-        self._manual_dir = flags.manual_dir
-        self._check_width(flags.num_features)
+        self._name, self._data_dir = name, config.data_dir
+        self._manual_dir = config.manual_dir
+        self._check_width(config.num_features)
 
     @property
     def splits(self) -> Collection[str]:
         """See `Source`."""
         return datasets.splits(self._prepared)
 
-    def read(self, split: str, num_features: int | None) -> data.RankingLists:
+    def read(self, split: str, num_features: int | None) -> RankingLists:
         """See `Source`."""
         self._check_width(num_features)
         return datasets.read(self._prepared, split)
@@ -69,6 +72,6 @@ class TfdsSource:
         width = self._builder.info.features["float_features"].shape[-1]
         if num_features not in (None, width):
             raise ValueError(
-                f"{num_features} features are expected, by --num_features or the "
-                f"model, but --dataset={self._name} has {width}."
+                f"{num_features} features are expected, by `num_features` or the "
+                f"model, but {given('dataset', self._name)} has {width}."
             )

@@ -1,0 +1,165 @@
+"""Flags made from the fields of settings, and settings read from flags."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import Any, TypeVar
+
+from absl import flags
+
+from pipelines.flags import flag_files, flag_texts, flag_types, path_flags, wording
+from tfr_ext.core.settings import HIGHEST_COUNT, Place, Settings, build, places
+
+_Settings = TypeVar("_Settings", bound=Settings)
+
+
+def define(
+    kind: type[Settings],
+    required: Collection[str] = (),
+    flag_values: flags.FlagValues = flags.FLAGS,
+) -> None:
+    """Defines a flag for each setting of a class.
+
+    Args:
+        kind: the class.
+        required: names of those that must be given.
+        flag_values: gets the flags.
+    """
+    learn(kind)
+    for place in places(kind):
+        _define(place, place.name in required, flag_values)
+
+
+def learn(kind: type[Settings]) -> None:
+    """Lets messages name the flags of some settings, even if they are not defined."""
+    for place in places(kind):
+        wording.learn(place)
+
+
+def read(kind: type[_Settings], flag_values: flags.FlagValues) -> _Settings:
+    """Returns the settings that parsed flags give.
+
+    Args:
+        kind: their class, of which `define` made the flags.
+        flag_values: the flags.
+
+    Raises:
+        ValueError: if a flag is wrong, or they do not fit each other.
+    """
+    return build(
+        kind,
+        {
+            place.key: _value(place, flag_values[place.key].value)
+            for place in places(kind)
+        },
+    )
+
+
+def given(kind: type[Settings], flag_values: flags.FlagValues) -> list[str]:
+    """Returns the flags of some settings that were given, as a command line has them.
+
+    Args:
+        kind: the class of the settings.
+        flag_values: the flags.
+    """
+    every = [flag_values[place.key] for place in places(kind)]
+    texts = [flag.serialize() for flag in every if flag.present]
+    return [line for text in texts for line in text.splitlines()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Parsed:
+    """A command line that was parsed apart from this process's own.
+
+    Attributes:
+        settings: the settings that it gives.
+        texts: by flag, how its value is written.
+        changed: names of the flags that have not their default.
+    """
+
+    settings: Any
+    texts: dict[str, str]
+    changed: frozenset[str]
+
+
+def parse(kind: type[Settings], arguments: Sequence[str], name: str) -> Parsed:
+    """Parses a command line.
+
+    Args:
+        kind: class of the settings whose flags it has.
+        arguments: the flags.
+        name: of the command, for messages.
+
+    Raises:
+        flags.Error: if a flag is unknown or wrong.
+        ValueError: if the flags do not fit each other.
+    """
+    flag_files.check(arguments)
+    values = flags.FlagValues()
+    define(kind, flag_values=values)
+    values([name, *arguments])
+    own = [values[place.key] for place in places(kind)]
+    return Parsed(
+        read(kind, values),
+        {flag.name: flag.serialize() for flag in own},
+        frozenset(flag.name for flag in own if flag.value != flag.default),
+    )
+
+
+def _define(place: Place, required: bool, flag_values: flags.FlagValues) -> None:
+    about, name, default = place.about, place.key, place.default
+    kind, text, low, high = (
+        about.kind,
+        wording.spelled(about.help),
+        about.low,
+        about.high,
+    )
+    if kind == "boolean":
+        flags.DEFINE_bool(name, default, text, flag_values)
+    elif kind == "choice":
+        flags.DEFINE_enum(name, default, list(about.choices), text, flag_values)
+    elif kind == "integer":
+        flag_types.define_integer(
+            name,
+            default,
+            text,
+            0 if low is None else int(low),
+            HIGHEST_COUNT if high is None else int(high),
+            flag_values,
+        )
+    elif kind == "number":
+        flag_types.define_float(name, default, text, low, high, flag_values)
+    elif kind == "path":
+        path_flags.define(name, text, required, flag_values)
+    elif kind == "paths":
+        path_flags.define_list(name, text, flag_values)
+    elif kind == "text" and about.convert:
+        flag_types.define_metric(name, default, text, flag_values)
+    elif kind == "text":
+        flags.DEFINE_string(name, default, text, flag_values)
+    elif kind == "texts" and about.convert:
+        flag_types.define_metrics(name, list(default), text, flag_values)
+    elif kind in ("texts", "integers", "numbers"):
+        flags.DEFINE_list(name, [str(one) for one in default], text, flag_values)
+    elif kind == "repeated":
+        first = None if required else list(default)
+        flags.DEFINE_multi_string(name, first, text, flag_values, required=required)
+    else:
+        flags.DEFINE_multi_string(name, [], text, flag_values)
+
+
+def _value(place: Place, value: Any) -> Any:
+    """Returns what the value of a flag is to its setting."""
+    about, name = place.about, place.key
+    if about.kind == "integers":
+        low = 0 if about.low is None else int(about.low)
+        high = HIGHEST_COUNT if about.high is None else int(about.high)
+        return flag_texts.parse_integers(value, name, low, high)
+    if about.kind == "numbers":
+        return flag_texts.parse_numbers(value, name)
+    if about.kind == "parameters":
+        return flag_texts.parse_parameters(value, name)
+    if about.kind == "schedules":
+        return flag_texts.parse_schedules(value, name)
+    return value

@@ -1,0 +1,376 @@
+"""Settings: frozen dataclasses whose fields know their help, default and range.
+
+>>> @dataclasses.dataclass(frozen=True)
+... class Oven(Settings):
+...     degrees: float = setting(180.0, "Heat.", group="baking", low=0.0)
+...     racks: tuple[int, ...] = setting((2,), "From below.", kind="integers", low=1)
+>>> Oven(racks=[1, 3])
+Oven(degrees=180.0, racks=(1, 3))
+>>> Oven(degrees=-1)
+Traceback (most recent call last):
+ValueError: `degrees` must be a finite number >= 0. Received: -1.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+import math
+import numbers
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfr_ext.core import checks
+
+# What any count fits in: TensorFlow has shapes of 64 bits, but sizes of files of 32.
+HIGHEST_COUNT = 2**31 - 1
+# NumPy's and Keras's generators take no higher seed.
+HIGHEST_SEED = 2**32 - 1
+
+_SETTING, _NESTED = "setting", "nested"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What a field of settings is.
+
+    Attributes:
+        help: what it means.
+        group: the group in which it is listed.
+        kind: a key of `KINDS`.
+        low: the least number; of several numbers, that of each.
+        high: the highest number.
+        choices: the values that it may have, if these are few.
+        key: its name in files and on command lines.
+        convert: applied to each text.
+    """
+
+    help: str
+    group: str
+    kind: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    key: str = ""
+    convert: Callable[[str], str] | None = None
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    group: str = "",
+    kind: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[str] = (),
+    key: str = "",
+    convert: Callable[[str], str] | None = None,
+) -> Any:
+    """Returns a field of settings.
+
+    Args:
+        default: its default; None makes None a value that it may have.
+        help: what it means.
+        group: the group in which it is listed; that of the class by default.
+        kind: a key of `KINDS`; that of the default's type if left out.
+        low: the least number.
+        high: the highest number.
+        choices: the texts that it may be.
+        key: its name in files and on command lines, the field's own by default.
+        convert: applied to each text.
+    """
+    kind = kind or ("choice" if choices else _KIND_OF[type(default)])
+    about = Setting(help, group, kind, low, high, tuple(choices), key, convert)
+    metadata = {_SETTING: about}
+    if kind in ("parameters", "schedules"):
+        return dataclasses.field(default_factory=Parameters, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def nested(kind: type[Settings]) -> Any:
+    """Returns a field that holds other settings, all defaults if left out."""
+    return dataclasses.field(default_factory=kind, metadata={_NESTED: kind})
+
+
+class Parameters(Mapping[str, Any]):
+    """Values by name, which nobody can change.
+
+    Examples:
+        >>> Parameters({"alpha": 2.0})
+        {'alpha': 2.0}
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None):
+        """Copies the values."""
+        self._values = copy.deepcopy(dict(values or {}))
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns a copy of a value."""
+        return copy.deepcopy(self._values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        """Returns the names."""
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        """Returns how many there are."""
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        """Returns a hash that equal parameters share."""
+        return hash(frozenset(self._values))
+
+    def __repr__(self) -> str:
+        """Returns the values as a dict shows them."""
+        return repr(self._values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Checks each field by what its `setting` says."""
+
+    def __post_init__(self) -> None:
+        """Checks the fields.
+
+        Raises:
+            ValueError: if one is not what it must be.
+        """
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            kind = field.metadata.get(_NESTED)
+            about = field.metadata.get(_SETTING)
+            if kind is not None and not isinstance(value, kind):
+                raise ValueError(
+                    f"`{field.name}` must be a {kind.__name__}. Received: {value!r}."
+                )
+            if about is not None and not (value is None and field.default is None):
+                fine = KINDS[about.kind](field.name, value, about)
+                object.__setattr__(self, field.name, fine)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a setting is among nested settings.
+
+    Attributes:
+        path: names of the fields that lead to it, its own name last.
+        about: what it is.
+        default: its default.
+    """
+
+    path: tuple[str, ...]
+    about: Setting
+    default: Any
+
+    @property
+    def name(self) -> str:
+        """Name of the field."""
+        return self.path[-1]
+
+    @property
+    def key(self) -> str:
+        """Its name in files and on command lines."""
+        return self.about.key or self.name
+
+    def value(self, settings: Settings) -> Any:
+        """Returns the value that some settings have there."""
+        found: Any = settings
+        for name in self.path:
+            found = getattr(found, name)
+        return found
+
+
+def places(kind: type[Settings]) -> list[Place]:
+    """Returns where all settings of a class are, those of nested ones among them."""
+    found = []
+    for field in dataclasses.fields(kind):
+        inner = field.metadata.get(_NESTED)
+        about = field.metadata.get(_SETTING)
+        if inner is not None:
+            found += [
+                dataclasses.replace(place, path=(field.name, *place.path))
+                for place in places(inner)
+            ]
+        elif about is not None:
+            default = field.default
+            if field.default_factory is not dataclasses.MISSING:
+                default = field.default_factory()
+            found.append(Place((field.name,), about, default))
+    return found
+
+
+def build(kind: type[Settings], values: Mapping[str, Any]) -> Any:
+    """Builds settings, and those that they nest.
+
+    Args:
+        kind: their class.
+        values: by key; what is left out has its default.
+
+    Raises:
+        ValueError: if a value is not what it must be.
+    """
+    given = {}
+    for field in dataclasses.fields(kind):
+        inner = field.metadata.get(_NESTED)
+        about = field.metadata.get(_SETTING)
+        if inner is not None:
+            given[field.name] = build(inner, values)
+        elif about is not None and (about.key or field.name) in values:
+            given[field.name] = values[about.key or field.name]
+    return kind(**given)
+
+
+def literal(text: str) -> Any:
+    """Returns what a text means as a Python literal, or else the text.
+
+    Examples:
+        >>> literal("1e1"), literal("map"), literal("'2'")
+        (10.0, 'map', '2')
+    """
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def as_text(value: Any) -> str:
+    """Returns a text of which `literal` makes a value again.
+
+    Examples:
+        >>> as_text(10.0), as_text("map"), as_text("2")
+        ('10.0', 'map', "'2'")
+    """
+    plain = isinstance(value, str) and value.isprintable() and value == value.strip()
+    return value if plain and literal(value) == value else repr(value)
+
+
+def given(name: str, value: Any) -> str:
+    """Returns how a message tells that an argument has a value.
+
+    Examples:
+        >>> given("max_label", 2.0), given("values", (0.0, 0.5)), given("head", "score")
+        ('`max_label=2`', '`values=(0, 0.5)`', "`head='score'`")
+    """
+    return f"`{name}={_shown(value)}`"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        comma = "," * (len(value) == 1)
+        return f"({', '.join(map(_shown, value))}{comma})"
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return repr(value)
+
+
+def is_finite(value: float) -> bool:
+    """Tells whether a number is finite, also as a float32."""
+    return math.isfinite(value) and abs(value) <= float(np.finfo(np.float32).max)
+
+
+def _integer(name: str, value: Any, about: Setting) -> int:
+    low = 0 if about.low is None else int(about.low)
+    high = HIGHEST_COUNT if about.high is None else int(about.high)
+    if checks.at_least(name, value, low) > high:
+        raise ValueError(
+            f"`{name}` must be an integer from {low} to {high}. Received: {value!r}."
+        )
+    return int(value)
+
+
+def _number(name: str, value: Any, about: Setting) -> float:
+    low = -math.inf if about.low is None else about.low
+    high = math.inf if about.high is None else about.high
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not is_finite(value) or not low <= value <= high:
+        expected = "a finite number"
+        if about.high is not None:
+            expected = f"a number from {low:g} to {high:g}"
+        elif about.low is not None:
+            expected += f" >= {low:g}"
+        raise ValueError(f"`{name}` must be {expected}. Received: {value!r}.")
+    return float(value)
+
+
+def _boolean(name: str, value: Any, about: Setting) -> bool:
+    return checks.boolean(name, value)
+
+
+def _choice(name: str, value: Any, about: Setting) -> str:
+    return checks.choice(name, value, list(about.choices))
+
+
+def _text(name: str, value: Any, about: Setting) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"`{name}` must be a string. Received: {value!r}.")
+    return about.convert(value) if about.convert else value
+
+
+def _path(name: str, value: Any, about: Setting) -> str:
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value).strip():
+        raise ValueError(f"`{name}` must be a path. Received: {value!r}.")
+    return os.fspath(value)
+
+
+def _each(
+    check: Callable[[str, Any, Setting], Any], several: str
+) -> Callable[[str, Any, Setting], tuple]:
+    """Returns the check of a sequence of which each element has a check."""
+
+    def checked(name: str, value: Any, about: Setting) -> tuple:
+        if isinstance(value, (str, os.PathLike)) and check in (_text, _path):
+            value = (value,)
+        if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
+            raise ValueError(f"`{name}` must be {several}. Received: {value!r}.")
+        return tuple(check(name, element, about) for element in value)
+
+    return checked
+
+
+def _parameters(name: str, value: Any, about: Setting) -> Parameters:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"`{name}` must be a mapping. Received: {value!r}.")
+    for key, one in value.items():
+        if not isinstance(key, str) or not key.isidentifier():
+            raise ValueError(f"`{name}` must have names. Received: {key!r}.")
+        try:
+            plain = ast.literal_eval(repr(one)) == one
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            plain = False
+        if not plain:
+            raise ValueError(
+                f"`{name}['{key}']` must be a finite number, a string, or another "
+                f"plain value of Python. Received: {one!r}."
+            )
+    return Parameters(value)
+
+
+def _schedules(name: str, value: Any, about: Setting) -> Parameters:
+    found = _parameters(name, value, about)
+    for key, form in found.items():
+        _text(f"{name}['{key}']", form, about)
+    return found
+
+
+_KIND_OF = {bool: "boolean", int: "integer", float: "number", str: "text"}
+# By kind, what checks a value and returns it as it is kept.
+KINDS: dict[str, Callable[[str, Any, Setting], Any]] = {
+    "boolean": _boolean,
+    "choice": _choice,
+    "integer": _integer,
+    "integers": _each(_integer, "integers"),
+    "number": _number,
+    "numbers": _each(_number, "numbers"),
+    "parameters": _parameters,
+    "path": _path,
+    "paths": _each(_path, "paths"),
+    "repeated": _each(_text, "strings"),
+    "schedules": _schedules,
+    "text": _text,
+    "texts": _each(_text, "strings"),
+}

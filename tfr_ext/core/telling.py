@@ -1,0 +1,39 @@
+"""Lines for whoever runs something: printed, in the words of the one who prints them.
+
+The library speaks of its arguments, as in `` `batch_size=8` ``. A program in which
+these have other names, such as a command with its flags, puts those in their place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+
+_wording: contextvars.ContextVar[Callable[[str], str]] = contextvars.ContextVar(
+    "wording", default=str
+)
+
+
+def say(text: str) -> None:
+    """Prints a line."""
+    print(_wording.get()(text), flush=True)
+
+
+@contextlib.contextmanager
+def worded(wording: Callable[[str], str]) -> Iterator[None]:
+    """Lets `say` change each line in this context.
+
+    Args:
+        wording: returns what is printed.
+
+    Examples:
+        >>> with worded(str.upper):
+        ...     say("done")
+        DONE
+    """
+    token = _wording.set(wording)
+    try:
+        yield
+    finally:
+        _wording.reset(token)

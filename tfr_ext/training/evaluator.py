@@ -1,0 +1,241 @@
+"""Evaluation of an exported model, a TREC run, or scores in a file, on judged lists."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tfr_ext import objectives
+from tfr_ext.core.files import write_atomically
+from tfr_ext.core.telling import say
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import queries
+from tfr_ext.evaluation.score_files import read_scores
+from tfr_ext.evaluation.trec import read_run
+from tfr_ext.training import export, outputs, run_file, written
+from tfr_ext.training.config import EvaluationConfig
+from tfr_ext.training.sources import data_splits, long_lists, wanted_labels
+
+_FILES = ("metrics.json", "per_query.tsv", "run.trec", "qrels.trec", "flags.cfg")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationResult:
+    """What an evaluation gives.
+
+    Attributes:
+        metrics: the mean of each metric.
+        per_query: the value of each metric for each query, NaN where it does not count.
+        query_ids: the queries, in the order of `per_query`.
+        convention: what the metrics mean.
+        empty: by metric, for how many queries the rule for empty lists holds.
+        paths: the files in `output_dir`, by name.
+    """
+
+    metrics: Mapping[str, float | None]
+    per_query: Mapping[str, np.ndarray]
+    query_ids: Sequence[str]
+    convention: queries.Convention
+    empty: Mapping[str, int]
+    paths: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scored:
+    """Lists and their scores.
+
+    Attributes:
+        lists: the lists, with what a run has beyond those that are judged.
+        scores: one score per item.
+        tag: name of the run.
+        counts: what `metrics.json` has about a run.
+        ties: how items of one score rank.
+    """
+
+    lists: RankingLists
+    scores: np.ndarray
+    tag: str = "tfr_ext"
+    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    ties: str = queries.TIES_BY_POSITION
+
+
+def evaluate(config: EvaluationConfig) -> EvaluationResult:
+    """Evaluates a model, a run or scores, and writes the files wanted.
+
+    Args:
+        config: the settings.
+
+    Returns:
+        The metrics, and where the files are.
+
+    Raises:
+        ValueError: if settings, data or what is evaluated are wrong.
+        OSError: if a file cannot be read or written.
+
+    Examples:
+        >>> import os, tempfile
+        >>> from tfr_ext.training import (
+        ...     DataConfig, EvaluationConfig, MetricsConfig, evaluate)
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = os.path.join(folder.name, "scores.txt")
+        >>> np.savetxt(path, np.arange(4 * 5))
+        >>> result = evaluate(EvaluationConfig(
+        ...     data=DataConfig(synthetic_num_queries=20, synthetic_list_size=5),
+        ...     metrics=MetricsConfig(metrics=("ndcg_10", "map")), scores=path)
+        ... )  # doctest: +ELLIPSIS
+        test: 4 queries, 20 items of 25 features, ...
+        >>> sorted(result.metrics), result.per_query["map"].shape
+        (['map', 'ndcg_10'], (4,))
+        >>> folder.cleanup()
+    """
+    files = _output_files(config)
+    if files is not None:
+        sources = (config.export, config.run, config.scores)
+        files.check([*filter(None, sources), *data_splits.paths(config.data)])
+    cut = long_lists.LongLists(config.data, "test")
+    names = queries.parse_names(config.metrics.metrics)
+    convention = config.metrics.convention()
+    for name in names:
+        convention.objective(name)
+    scorer = None if config.export is None else export.load_scorer(config.export)
+    wanted = wanted_labels.from_config(config.data)
+    judged = cut(
+        data_splits.load_test(
+            config.data, None if scorer is None else scorer.num_features
+        )
+    )
+    say(data_splits.describe("test", judged))
+    if cut.num_cut:
+        say(cut.describe())
+    highest = wanted.highest(config.metrics.max_label, [judged])
+    if (
+        config.metrics.max_label is None
+        and scorer is not None
+        and wanted == wanted_labels.AS_GIVEN
+    ):
+        # The test lists alone may lack the highest grade of their collection.
+        highest = max(highest, scorer.max_label or 0.0)
+    scored = _score(config, judged, scorer)
+    convention = dataclasses.replace(convention, max_label=highest, ties=scored.ties)
+    # Skipped, empty lists are seen.
+    skipping = dataclasses.replace(convention, empty_list="skip")
+    found = queries.per_query(scored.lists, scored.scores, names, skipping)
+    empty = {name: int(np.isnan(values).sum()) for name, values in found.items()}
+    values = queries.fill_empty(found, convention.empty_list)
+    means = queries.means(values)
+    if files is not None:
+        files.claim()
+        files.remove()
+        outputs.write_per_query(files.directory, judged, values)
+        outputs.write_trec(
+            files.directory, scored.lists, scored.scores, scored.tag, judged
+        )
+        write_atomically(files.path("flags.cfg"), run_file.of_evaluation(config))
+        write_atomically(
+            files.path("metrics.json"),
+            outputs.as_json(
+                {
+                    "test": means,
+                    "convention": convention.as_dict(),
+                    "labels": wanted.describe(),
+                    "queries": {"test": judged.num_lists},
+                    "eval_list_size": config.data.eval_list_size
+                    and {"test": cut.as_dict()},
+                    "empty_queries": {"test": empty},
+                    **scored.counts,
+                }
+            ),
+        )
+    if config.print_per_query:
+        say(outputs.per_query_table(judged.query_ids, values))
+    say(
+        f"{convention.describe()}\n{describe_empty(empty, judged.num_lists)}\n"
+        f"{outputs.metric_table({'test': means})}"
+    )
+    present = [] if files is None else [n for n in files.present()]
+    return EvaluationResult(
+        means,
+        values,
+        judged.query_ids,
+        convention,
+        empty,
+        {} if files is None else {name: files.path(name) for name in present},
+    )
+
+
+def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
+    """Returns in words how many lists are empty.
+
+    Args:
+        empty: number of empty lists by metric.
+        num_lists: number of lists.
+
+    Examples:
+        >>> describe_empty({'map': 2, 'opa': 3, 'mrr': 2}, 9)
+        'Such lists: 2 of 9 (map, mrr), 3 of 9 (opa: one label only).'
+    """
+    by_count: dict[int, list[str]] = {}
+    for name, count in empty.items():
+        why = objectives.of_name(objectives.parse(name)[0]).EMPTY
+        told = f"{name}: {why}" if why else name
+        by_count.setdefault(count, []).append(told)
+    parts = [
+        f"{count} of {num_lists}" + f" ({', '.join(names)})" * (len(by_count) > 1)
+        for count, names in by_count.items()
+    ]
+    return f"Such lists: {', '.join(parts)}."
+
+
+def _output_files(config: EvaluationConfig) -> written.Files | None:
+    """Returns the files of `output_dir`, if it is given."""
+    if config.output_dir is None:
+        return None
+    return written.Files(
+        "evaluate",
+        "output_dir",
+        config.output_dir,
+        _FILES,
+        _FILES,
+        lambda directory: run_file.is_of_evaluation(
+            written.first_line(directory, "flags.cfg")
+        ),
+    )
+
+
+def _score(
+    config: EvaluationConfig,
+    judged: RankingLists,
+    scorer: export.ExportedScorer | None,
+) -> _Scored:
+    """Returns the scores of the judged lists, and says what of a run is left out.
+
+    Args:
+        config: the settings.
+        judged: the lists.
+        scorer: the exported model, if it is one that is evaluated.
+
+    Raises:
+        ValueError: if the file of a run or of scores has errors.
+    """
+    if scorer is not None:
+        return _Scored(judged, scorer.scores(judged, config.batch_size))
+    if config.scores is not None:
+        return _Scored(judged, read_scores(config.scores, judged.num_items))
+    assert config.run is not None
+    run = read_run(config.run, judged)
+    missing, unjudged = len(run.missing(judged)), len(run.unjudged(judged))
+    if missing:
+        say(
+            f"{missing} of {judged.num_lists} judged queries are not in the run: "
+            "they count, as queries for which nothing is retrieved."
+        )
+    if unjudged:
+        say(f"{unjudged} queries of the run are not judged: they do not count.")
+    return _Scored(
+        *run.ranked(judged),
+        tag=run.tag,
+        counts={"missing_queries": missing, "unjudged_queries": unjudged},
+        ties=queries.TIES_BY_NAME,
+    )

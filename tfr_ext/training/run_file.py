@@ -1,0 +1,194 @@
+"""`flags.cfg`: the settings of a run, as a flag file that reproduces it.
+
+The format names the command that reads it and its flags, so that a run trained from
+Python can be repeated by the command too.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from tfr_ext.core.settings import (
+    Parameters,
+    Place,
+    Setting,
+    Settings,
+    as_text,
+    given,
+    literal,
+    places,
+)
+from tfr_ext.training.config import EvaluationConfig, TrainingConfig
+
+# Settings that say how to run, not what: another value is not another run.
+NOT_PART_OF_A_RUN = (
+    "checkpoint_epochs",
+    "draw_curves",
+    "export_model",
+    "manual_dir",
+    "model_dir",
+    "overwrite",
+    "verbose",
+)
+_START = "# Runs again by: python -m pipelines.train "
+_EVALUATION = "# Runs again by: python -m pipelines.evaluate --flagfile=THIS_FILE"
+_DATA = "# The data that it read: SHA-256 "
+_LISTS = ("integers", "numbers", "paths", "texts")
+_NOT_SET = "(not set)"
+
+
+def lines(settings: Settings, without: Sequence[str] = ()) -> list[str]:
+    """Returns the lines of a flag file, one or more for each setting with a value.
+
+    Args:
+        settings: the settings.
+        without: names of settings that are left out.
+    """
+    return [
+        line
+        for place in places(type(settings))
+        if place.name not in without
+        for line in lines_of(place, place.value(settings))
+    ]
+
+
+def of_training(config: TrainingConfig, data: str) -> str:
+    """Returns the text of the flag file of a run.
+
+    Args:
+        config: its settings.
+        data: the digest of the data.
+    """
+    start = f"{_START}--flagfile=THIS_FILE --model_dir=ANOTHER_DIRECTORY"
+    return "\n".join([start, f"{_DATA}{data}", *lines(config)]) + "\n"
+
+
+def of_evaluation(config: EvaluationConfig) -> str:
+    """Returns the text of the flag file of an evaluation."""
+    return "\n".join([_EVALUATION, *lines(config, without=["output_dir"])]) + "\n"
+
+
+def is_of_evaluation(first_line: str) -> bool:
+    """Tells whether a line is the first that `of_evaluation` returned."""
+    return first_line == _EVALUATION
+
+
+def is_of_training(text: str) -> bool:
+    """Tells whether a text is one that `of_training` returned."""
+    return text.startswith(_START)
+
+
+def data_digest(text: str) -> str | None:
+    """Returns the digest that a flag file has; older ones have none."""
+    for line in text.splitlines():
+        if line.startswith(_DATA):
+            return line[len(_DATA) :]
+    return None
+
+
+def differences(text: str, config: TrainingConfig) -> list[str]:
+    """Compares settings with those of an earlier run, by their values.
+
+    What the flag file lacks had its default, as settings have that are younger than it.
+
+    Args:
+        text: what `of_training` returned then.
+        config: the settings.
+
+    Returns:
+        A line for each setting that differs, with both values.
+    """
+    then: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("--"):
+            name, equals, value = line[2:].partition("=")
+            then.setdefault(name, []).append(value if equals else "true")
+    found = []
+    known = places(TrainingConfig)
+    for place in known:
+        if place.about.kind == "boolean" and f"no{place.key}" in then:
+            then[place.key] = ["false" for _ in then.pop(f"no{place.key}")]
+    for place in known:
+        texts = then.pop(place.key, None)
+        if place.name in NOT_PART_OF_A_RUN:
+            continue
+        old = place.default if texts is None else _parsed(place.about, texts)
+        new = place.value(config)
+        if old != new:
+            found.append(f"{_told(place, old)} then, {_told(place, new)} now")
+    return found + [
+        f"{name}={' '.join(texts)} then, {_NOT_SET} now" for name, texts in then.items()
+    ]
+
+
+def lines_of(place: Place, value: Any) -> list[str]:
+    """Returns the lines of a setting.
+
+    Args:
+        place: where it is.
+        value: its value.
+    """
+    kind, key = place.about.kind, place.key
+    if value is None:
+        return []
+    if kind == "boolean":
+        return [f"--{key}" if value else f"--no{key}"]
+    if kind == "parameters":
+        return [f"--{key}={name}={as_text(one)}" for name, one in value.items()]
+    if kind == "schedules":
+        return [f"--{key}={name}:{form}" for name, form in value.items()]
+    if kind in _LISTS:
+        row = io.StringIO()
+        csv.writer(row).writerow([_plain(one) for one in value])
+        return [f"--{key}={row.getvalue().strip()}"]
+    return [f"--{key}={value}"]
+
+
+def _plain(value: Any) -> str:
+    """Returns an element of a list as a user would write it."""
+    is_short = isinstance(value, float) and float(f"{value:g}") == value
+    return f"{value:g}" if is_short else str(value)
+
+
+def _parsed(about: Setting, texts: list[str]) -> Any:
+    """Returns the value that lines gave a setting; a text if they have another form."""
+    kind, last = about.kind, texts[-1]
+    try:
+        if kind == "boolean":
+            return last == "true"
+        if kind in ("parameters", "schedules"):
+            return _parameters(kind, texts)
+        if kind in ("integer", "number"):
+            return float(last)
+        if kind in _LISTS:
+            row = next(csv.reader([last]), [])
+            elements: list[Any] = [element.strip() for element in row]
+            if kind in ("integers", "numbers"):
+                elements = list(map(float, elements))
+            convert = about.convert or (lambda element: element)
+            return tuple(map(convert, elements))
+    except (ValueError, csv.Error):
+        return last
+    return about.convert(last) if about.convert else last
+
+
+def _parameters(kind: str, texts: list[str]) -> Parameters:
+    values: dict[str, Any] = {}
+    for text in texts:
+        if not text:
+            values.clear()
+            continue
+        name, _, rest = text.partition("=" if kind == "parameters" else ":")
+        values[name] = literal(rest) if kind == "parameters" else rest
+    return Parameters(values)
+
+
+def _told(place: Place, value: Any) -> str:
+    if value is None or value == Parameters():
+        return _NOT_SET
+    if isinstance(value, Parameters):
+        return " ".join(given(f"{place.name}[{n!r}]", v) for n, v in value.items())
+    return given(place.name, value)

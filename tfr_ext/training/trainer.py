@@ -1,0 +1,389 @@
+"""Training as settings describe it: from data to an evaluated and exported model."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_ranking as tfr
+
+from tfr_ext import losses
+from tfr_ext.core import lock
+from tfr_ext.core.files import write_atomically
+from tfr_ext.core.settings import given
+from tfr_ext.core.telling import say
+from tfr_ext.data.batches.batching import score_lists
+from tfr_ext.evaluation import queries
+from tfr_ext.models.expected_grade import with_expected_grade
+from tfr_ext.models.scorers import model_builder
+from tfr_ext.models.transforms import feature_transforms
+from tfr_ext.training import (
+    checkpoints,
+    export,
+    heads,
+    outputs,
+    pipeline,
+    run_directory,
+    training_checks,
+)
+from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.diagnosis import label_fit
+from tfr_ext.training.sources import checksums, data_splits
+from tfr_ext.version import __version__
+
+# What TensorFlow Ranking calls the strategies.
+_STRATEGIES = {
+    "none": None,
+    "mirrored": "MirroredStrategy",
+    "multi_worker": "MultiWorkerMirroredStrategy",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """What a run of training gives.
+
+    Attributes:
+        metrics: the mean of each metric, by split ('valid' and 'test'); none for a
+            worker that leaves the evaluation to another.
+        history: per epoch, the loss and metrics in training and validation; empty if
+            a finished run was found whose checkpoints are gone.
+        best_epoch: the best epoch by the monitored metric, counted from 1.
+        paths: the files and directories of the run, by name.
+        load_model: makes `model`.
+    """
+
+    metrics: Mapping[str, Mapping[str, float | None]]
+    history: Mapping[str, list[float]]
+    best_epoch: int
+    paths: Mapping[str, str]
+    load_model: Callable[[], tf.keras.Model] = dataclasses.field(repr=False)
+
+    @functools.cached_property
+    def model(self) -> tf.keras.Model:
+        """A model with the weights of the best epoch, which gives `[batch, list]`.
+
+        Raises:
+            ValueError: if a finished run was found whose checkpoints are gone.
+        """
+        return self.load_model()
+
+
+def train(config: TrainingConfig) -> TrainingResult:
+    """Trains, evaluates and exports a ranker, and leaves all files in `model_dir`.
+
+    Interrupted and called again, it goes on; where the run is finished, it returns
+    what that gave. It sets TensorFlow's seed, its determinism and the policy of mixed
+    precision in this process.
+
+    Args:
+        config: the settings, with `model_dir`.
+
+    Returns:
+        The metrics, the history, the best model and where the files are.
+
+    Raises:
+        ValueError: if settings or data are wrong, or `model_dir` has something else.
+        OSError: if a file cannot be read or written.
+        FloatingPointError: if the loss becomes NaN or infinite.
+
+    Examples:
+        >>> import tempfile
+        >>> from tfr_ext.training import (
+        ...     DataConfig, LossConfig, ModelConfig, TrainingConfig, train)
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> result = train(TrainingConfig(
+        ...     data=DataConfig(synthetic_num_queries=20, synthetic_list_size=5),
+        ...     model=ModelConfig(hidden_sizes=(4,)),
+        ...     loss=LossConfig("smoothi_loss", {"alpha": 2.0}),
+        ...     num_epochs=2, model_dir=folder.name, verbose="silent",
+        ...     draw_curves=False, export_model=False))  # doctest: +ELLIPSIS
+        train: 12 queries, 60 items of 25 features, ...
+        >>> len(result.history["loss"]), 0 < result.metrics["test"]["ndcg_10"] <= 1
+        (2, True)
+        >>> result.model.input_shape["float_features"]
+        (None, None, 25)
+        >>> folder.cleanup()
+    """
+    if config.model_dir is None:
+        raise ValueError("`model_dir` must be given: training leaves its files there.")
+    strategy = _prepare_tensorflow(config)
+    run = _Run(config, strategy, training_checks.check(config))
+    # Of several workers one writes: the others are not alone in its directory.
+    if pipeline.is_writer(strategy):
+        with lock.alone(config.model_dir, "training"):
+            return run.train()
+    return run.train()
+
+
+def keras_verbosity(verbose: str) -> int:
+    """Returns what `TrainingConfig.verbose` is to Keras."""
+    if verbose == "bar" and not sys.stdout.isatty():
+        return 2
+    return {"silent": 0, "bar": 1, "line": 2}[verbose]
+
+
+def _prepare_tensorflow(config: TrainingConfig) -> tf.distribute.Strategy | None:
+    """Sets what TensorFlow takes at the start only, and returns the strategy."""
+    if config.logical_cpus > 1:
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * config.logical_cpus,
+        )
+    tf.keras.utils.set_random_seed(config.data.seed)
+    tf.config.experimental.enable_op_determinism()
+    # Set in any case: a process may train several times.
+    half = config.mixed_precision
+    tf.keras.mixed_precision.set_global_policy(
+        "float32" if half == "none" else f"mixed_{half}"
+    )
+    return tfr.keras.strategy_utils.get_strategy(_STRATEGIES[config.strategy])
+
+
+class _Run:
+    """A run, in a directory that no other training has."""
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        strategy: tf.distribute.Strategy | None,
+        checked: training_checks.Checked,
+    ):
+        """Initialises the run; nothing is read or written.
+
+        Args:
+            config: the settings.
+            strategy: the strategy, if there is one.
+            checked: what the settings say.
+        """
+        assert config.model_dir is not None
+        self._config = config
+        self._model_dir = config.model_dir
+        self._strategy = strategy
+        self._checked = checked
+        self._directory = run_directory.RunDirectory(config)
+
+    def train(self) -> TrainingResult:
+        """Trains, or finds that this is done."""
+        config, checked, directory = self._config, self._checked, self._directory
+        directory.check()
+        source = checksums.DigestedSource(config.data)
+        splits = data_splits.load(config.data, source)
+        directory.check_data(source.hexdigest())
+        head = checked.head.with_values(splits.train, config.evaluation.max_label)
+        if not config.overwrite and directory.is_finished:
+            return self._found(splits, head)
+        highest, loss_params = self._loss_params(splits, head)
+        convention = dataclasses.replace(checked.convention, max_label=highest)
+        ranking = self._pipeline(splits, head, convention, loss_params)
+        trained = ranking.train_and_validate(keras_verbosity(config.verbose))
+        result = TrainingResult(
+            {}, trained.history, trained.best_epoch, {}, lambda: trained.model
+        )
+        if ranking.is_writer:
+            directory.begin()
+            result = self._report(trained, splits, convention)
+        ranking.wait_for_all()
+        return result
+
+    def _loss_params(
+        self, splits: data_splits.Splits, head: heads.Head
+    ) -> tuple[float, dict[str, Any]]:
+        """Returns the highest label, and the parameters that the loss gets."""
+        config, checked = self._config, self._checked
+        key, max_label = config.loss.loss, config.evaluation.max_label
+        everything = [splits.train, splits.valid, splits.test]
+        highest = checked.labels.highest(max_label, everything)
+        params = head.loss_params(key, checked.loss_params)
+        label_fit.check_max_label(key, params, everything)
+        if label_fit.needs_max_label(key, params):
+            params = {**params, "max_label": highest}
+            told = given("params['max_label']", highest)
+            say(f"{told}, as it is not given.")
+        for line in label_fit.warnings(
+            splits.train,
+            [*checked.names, config.monitor],
+            dataclasses.replace(checked.convention, max_label=highest),
+            losses.get(key, **params),
+            config.loss.lambda_threshold,
+        ):
+            say(f"Warning: {line}")
+        return highest, params
+
+    def _builder(
+        self, splits: data_splits.Splits, head: heads.Head
+    ) -> tfr.keras.model.AbstractModelBuilder:
+        """Returns what builds the model."""
+        names = list(self._config.model.feature_transforms)
+        return model_builder(
+            splits.train.num_features,
+            head.scorer(training_checks.network(self._config, head)),
+            feature_transforms(names, splits.train) if names else None,
+        )
+
+    def _pipeline(
+        self,
+        splits: data_splits.Splits,
+        head: heads.Head,
+        convention: queries.Convention,
+        loss_params: dict[str, Any],
+    ) -> pipeline.RankingPipeline:
+        config = self._config
+        datasets = pipeline.ListsDatasetBuilder(
+            splits.train,
+            splits.valid,
+            config.batch_size,
+            config.data.seed,
+            training_checks.label_sampling(config, convention.max_label),
+            num_grades=head.num_grades if head.trained_values else None,
+            max_padding=config.max_padding or None,
+            elwc_features=splits.elwc_features,
+        )
+        say(
+            f"{datasets.train.num_batches:,} batches of up to {config.batch_size} "
+            f"lists; padded / real items {datasets.train.padding_waste():.2f}"
+        )
+        return pipeline.RankingPipeline(
+            self._builder(splits, head),
+            datasets,
+            pipeline.RankingHparams(
+                model_dir=self._model_dir,
+                num_epochs=config.num_epochs,
+                steps_per_epoch=None,
+                validation_steps=None,
+                learning_rate=config.learning_rate,
+                learning_rate_schedule=config.learning_rate_schedule,
+                loss=config.loss.loss,
+                loss_params=loss_params,
+                loss_schedules=dict(config.loss.schedules),
+                optimizer=config.optimizer,
+                early_stopping_patience=config.early_stopping_patience,
+                monitor=config.monitor,
+                convention=convention,
+                jit_compile=config.jit_compile,
+                grade_values=head.trained_values,
+                label_values=self._checked.labels.values
+                or head.label_values(splits.train),
+                loss_diagnostics=config.loss.loss_diagnostics,
+                checkpoint_epochs=config.checkpoint_epochs,
+                resume=not config.overwrite and self._directory.has_trained,
+            ),
+            self._strategy,
+            self._directory.begin,
+        )
+
+    def _found(self, splits: data_splits.Splits, head: heads.Head) -> TrainingResult:
+        """Returns what a finished run gave."""
+        files = self._directory.files
+        say(f"The run in {self._model_dir} is finished: there is nothing to do.")
+        if self._config.export_model and not os.path.exists(files.path("export")):
+            say("It has no export, as `export_model=False` was given then.")
+        found = outputs.read_metrics(files.path("metrics.json"))
+        saved = files.path("checkpoints")
+        progress = checkpoints.read_progress(saved)
+
+        def load_model() -> tf.keras.Model:
+            if progress is None:
+                raise ValueError(f"{saved} has no checkpoint of the finished run.")
+            model = self._builder(splits, head).build()
+            checkpoints.restore_best(model, saved, progress)
+            if head.trained_values is not None:
+                model = with_expected_grade(model, head.trained_values)
+            return model
+
+        return TrainingResult(
+            {split: found[split] for split in ("valid", "test")},
+            {} if progress is None else progress.history,
+            found.get("best_epoch", 0),
+            self._paths(),
+            load_model,
+        )
+
+    def _paths(self) -> dict[str, str]:
+        """Returns where the files of the run are, by their names."""
+        files = self._directory.files
+        names = [name.rstrip("/") for name in files.present()]
+        return {name: files.path(name) for name in names}
+
+    def _report(
+        self,
+        trained: pipeline.Trained,
+        splits: data_splits.Splits,
+        convention: queries.Convention,
+    ) -> TrainingResult:
+        """Evaluates and exports the model; writes and prints the results."""
+        config, directory, names = self._config, self._model_dir, self._checked.names
+        files = self._directory.files
+        # Left by a process that was killed.
+        files.remove(run_directory.RESULTS)
+        scores = {
+            name: score_lists(trained.model, lists, config.batch_size)
+            for name, lists in (("valid", splits.valid), ("test", splits.test))
+        }
+        values = queries.per_query(splits.test, scores["test"], names, convention)
+        results = {
+            "valid": queries.means(
+                queries.per_query(splits.valid, scores["valid"], names, convention)
+            ),
+            "test": queries.means(values),
+        }
+        outputs.write_history(directory, trained.history)
+        outputs.write_per_query(directory, splits.test, values)
+        outputs.write_trec(directory, splits.test, scores["test"], config.loss.loss)
+        if config.draw_curves:
+            outputs.draw_curves(
+                files.path("curves.png"),
+                trained.history,
+                config.monitor,
+                trained.best_epoch,
+            )
+        exported = None
+        if config.export_model:
+            exported = export.export_ranker(
+                trained.model,
+                files.path("export"),
+                convention.max_label,
+                splits.elwc_features,
+            )
+        # Last: a run that has it is finished.
+        write_atomically(
+            files.path("metrics.json"),
+            outputs.as_json(
+                {
+                    **results,
+                    "convention": convention.as_dict(),
+                    "labels": self._checked.labels.describe(),
+                    "queries": {
+                        "valid": splits.valid.num_lists,
+                        "test": splits.test.num_lists,
+                    },
+                    "eval_list_size": splits.eval_cuts,
+                    "epochs": len(trained.history["loss"]),
+                    "best_epoch": trained.best_epoch,
+                    "loss": config.loss.loss,
+                    "seed": config.data.seed,
+                    "versions": {
+                        "tfr_ext": __version__,
+                        "tensorflow": tf.__version__,
+                    },
+                }
+            ),
+        )
+        say(
+            f"Best epoch by validation {config.monitor}: {trained.best_epoch} of "
+            f"{len(trained.history['loss'])}. {convention.describe()}\n"
+            f"{outputs.metric_table(results)}"
+            + f"\nWritten in {directory}: {', '.join(files.present())}"
+            + (f"\nExported for serving: {exported}" if exported else "")
+        )
+        paths = self._paths()
+        if exported is not None:
+            paths["export"] = exported
+        return TrainingResult(
+            results, trained.history, trained.best_epoch, paths, lambda: trained.model
+        )
