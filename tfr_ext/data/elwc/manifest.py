@@ -185,8 +185,7 @@ def load(directory: str) -> Manifest | None:
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         problem = str(error) if isinstance(error, ValueError) else repr(error)
         raise ValueError(
-            f"{path} is not a manifest of {_FORMAT!r}: {problem}. "
-            "`prepare` writes one."
+            f"{path} is not a manifest of {_FORMAT!r}: {problem}. `prepare` writes one."
         ) from error
 
 
