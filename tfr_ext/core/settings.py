@@ -335,6 +335,7 @@ def _each(
 def _parameters(name: str, value: Any, about: Setting) -> Parameters:
     if not isinstance(value, Mapping):
         raise ValueError(f"`{name}` must be a mapping. Received: {value!r}.")
+    value = {k: v.item() if isinstance(v, np.generic) else v for k, v in value.items()}
     for key, one in value.items():
         if not isinstance(key, str) or not key.isidentifier():
             raise ValueError(f"`{name}` must have names. Received: {key!r}.")

@@ -187,6 +187,14 @@ class TrainingConfig(Settings):
         "Compile the training step with XLA. Padding is then computed, for nothing.",
         group="training",
     )
+    steps_per_execution: int = setting(
+        1,
+        "Training steps that TensorFlow runs before Python sees them. More are faster "
+        "where steps are short; the loss is then looked at, and its scheduled "
+        "parameters set, once for all of them.",
+        group="training",
+        low=1,
+    )
     verbose: str = setting(
         "bar",
         "Progress of training: a bar, a line per epoch, or nothing. A bar becomes a "

@@ -271,6 +271,7 @@ class _Run:
                 or head.label_values(splits.train),
                 loss_diagnostics=config.loss.loss_diagnostics,
                 checkpoint_epochs=config.checkpoint_epochs,
+                steps_per_execution=config.steps_per_execution,
                 resume=not config.overwrite and self._directory.has_trained,
             ),
             self._strategy,

@@ -1,0 +1,204 @@
+"""Flags are made of settings: their defaults, ranges, groups, help and messages."""
+
+import ast
+import dataclasses
+import pathlib
+import re
+import shlex
+
+import pytest
+from absl import flags
+
+from pipelines import failures
+from pipelines.experiments import cell_work
+from pipelines.flags import config_flags, help_page, wording
+from tests.commands import ROOT
+from tests.conftest import run_command
+from tests.training.test_run_file import OLD, SAME
+from tfr_ext.core.settings import places, setting
+from tfr_ext.training import EvaluationConfig, TrainingConfig, run_file
+
+OLD_FLAGS = [line for line in OLD.splitlines() if line.startswith("--")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Warmer(TrainingConfig):
+    """Training with one more setting: all that a flag costs."""
+
+    warmth: float = setting(0.5, "How warm; see `batch_size`.", group="run", low=0.0)
+
+
+def test_one_field_is_a_flag_with_its_range_help_and_line_in_the_file():
+    values = flags.FlagValues()
+    config_flags.define(Warmer, flag_values=values)
+    values(["x", "--warmth=2", "--batch_size=3"])
+    config = config_flags.read(Warmer, values)
+    assert (config.warmth, config.batch_size, config.num_epochs) == (2.0, 3, 50)
+    assert "--warmth=2.0" in run_file.lines(config)
+    assert values["warmth"].help == "How warm; see --batch_size."
+    assert wording.group("warmth") == "run"
+    with pytest.raises(flags.Error, match="--warmth=-1"):
+        values(["x", "--warmth=-1"])
+    with pytest.raises(ValueError, match="`warmth` must be a finite number >= 0"):
+        Warmer(warmth=-1)
+
+
+def test_a_flag_file_of_an_older_version_gives_the_same_settings(tmp_path):
+    path = tmp_path / "flags.cfg"
+    path.write_text(OLD)
+    parsed = cell_work.parse([f"--flagfile={path}"])
+    given = dataclasses.replace(
+        SAME,
+        model_dir="models/old",
+        export_model=False,
+        draw_curves=False,
+        verbose="silent",
+    )
+    assert parsed.settings == given
+
+
+def test_cells_of_an_older_version_are_known_again():
+    """The names of their directories are made of these texts."""
+    assert cell_work.identity(cell_work.parse(OLD_FLAGS)) == {
+        "synthetic_num_queries": "--synthetic_num_queries=24",
+        "synthetic_list_size": "--synthetic_list_size=6",
+        "seed": "--seed=1",
+        "metrics": "--metrics=ndcg_10,map",
+        "max_label": "--max_label=4.0",
+        "head": "--head=expected_grade",
+        "grade_values": "--grade_values=0,.25,0.5,.75,1.0",
+        "hidden_sizes": "--hidden_sizes=8,4",
+        "batch_normalization": "--nobatch_normalization",
+        "loss_param": "--loss_param=alpha=7\n--loss_param=\n--loss_param=alpha=1e0\n"
+        "--loss_param=metric='ndcg'\n--loss_param=topn=None",
+        "loss_schedule": "--loss_schedule=alpha:linear:5",
+        "learning_rate": "--learning_rate=0.01",
+        "batch_size": "--batch_size=8",
+        "num_epochs": "--num_epochs=2",
+        "monitor": "--monitor=ndcg_5",
+    }
+
+
+def test_every_line_of_a_run_is_a_flag_that_gives_its_settings(tmp_path):
+    for config in (SAME, TrainingConfig()):
+        path = tmp_path / "flags.cfg"
+        path.write_text(run_file.of_training(config, "0" * 64))
+        assert cell_work.parse([f"--flagfile={path}"]).settings == config
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("`batch_size` must be", "--batch_size must be"),
+        ("`hidden_sizes=(8, 4)`, `list_size=3`", "--hidden_sizes=8,4, --list_size=3"),
+        ("`overwrite=True`", "--overwrite"),
+        ("`export_model=False`", "--noexport_model"),
+        ("`head='grades'` or `head`", "--head=grades or --head"),
+        ("`params['alpha']=2`", "--loss_param=alpha=2"),
+        ("`params['from_logits']=False`", "--loss_param=from_logits=False"),
+        ("`schedules['alpha']='linear:2'`", "--loss_schedule=alpha:linear:2"),
+        ("`lambda_weight_params['topn']`", "--lambda_weight_param=topn"),
+        ("`train` writes, `synthetic_*`", "pipelines.train writes, --synthetic_*"),
+        ("`model_dir='/a b/c'` has", "--model_dir=/a b/c has"),
+        ("`alpha` and `float_features` stay", "`alpha` and `float_features` stay"),
+    ],
+)
+def test_arguments_become_flags(text, told):
+    config_flags.learn(TrainingConfig)
+    assert wording.spelled(text) == told
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--loss_param=gain=cubic"], "--loss_param=gain must be one of"),
+        (["--loss_param=aplha=2"], "(--loss_param= drops those before it.)"),
+        (["--max_padding=0.5"], "--max_padding must be 0 or at least 1"),
+        (["--dropout=2"], "--dropout must be"),
+        (["--head=score", "--grade_values=0,1"], "--grade_values has no meaning with "),
+        (["--loss_param=reduction=none"], "--loss_param=reduction=none: training se"),
+        (["--feature_transforms=a,b"], "--feature_transforms=a,b: "),
+        (["--optimizer=adma"], "--optimizer=adma: "),
+    ],
+)
+def test_wrong_settings_are_told_as_flags(given, told):
+    from tfr_ext.training import training_checks
+
+    with pytest.raises(ValueError) as error:
+        training_checks.check(cell_work.parse(given).settings)
+    message = failures.explain(error.value, {})
+    assert told in message and "`params" not in message
+
+
+def strings(path):
+    """The texts of a module but for its docstrings."""
+    tree = ast.parse(path.read_text())
+    docs = [
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        and ast.get_docstring(node) is not None
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node not in docs:
+                yield node.value
+
+
+def test_the_library_speaks_of_no_flag_and_of_no_command():
+    known = {
+        name
+        for kind in (TrainingConfig, EvaluationConfig)
+        for place in places(kind)
+        for name in (place.key, f"no{place.key}")
+    }
+    # The format of a file that is a flag file.
+    exempt = ROOT / "tfr_ext" / "training" / "run_file.py"
+    texts = {
+        path: list(strings(path))
+        for path in pathlib.Path(ROOT / "tfr_ext").rglob("*.py")
+        if path != exempt
+    }
+    assert len(texts) > 100 and sum(map(len, texts.values())) > 3000
+    for path, several in texts.items():
+        for text in several:
+            named = set(re.findall(r"--(\w+)", text)) & known
+            assert not named and "pipelines." not in text, (path, text)
+
+
+@pytest.mark.parametrize("asked", ["--help", "-h", "--helpshort"])
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_help_has_an_example_the_most_used_flags_and_all_by_group(command, asked):
+    done = run_command(f"pipelines.{command}", asked, check=False)
+    assert done.stderr == "" and max(map(len, done.stdout.splitlines())) <= 88
+    example = done.stdout.index(f"\npython -m pipelines.{command} --")
+    titles = re.findall(r"(?m)^(\w[\w ]*):$", done.stdout)
+    kind = TrainingConfig if command == "train" else EvaluationConfig
+    groups = {place.about.group for place in places(kind)}
+    assert titles == [
+        "Most used",
+        *(group.capitalize() for group in help_page.GROUPS if group in groups),
+    ]
+    first, *others = re.split(r"(?m)^\w[\w ]*:$", done.stdout[example:])[1:]
+    assert len(re.findall(r"(?m)^  --", first)) == 10
+    listed = re.findall(r"(?m)^  --(?:\[no\])?(\w+)", done.stdout)
+    assert sorted(listed) == sorted(place.key for place in places(kind))
+    assert len(others) == len(titles) - 1 and "`" not in first
+
+
+def test_help_of_the_other_commands():
+    for command, title in (("prepare", "Data"), ("experiment", "Experiment")):
+        done = run_command(f"pipelines.{command}", "--help", check=False)
+        for text in (
+            f"python -m pipelines.{command} --",
+            "\nMost used:",
+            f"\n{title}:",
+        ):
+            assert text in done.stdout, command
+        assert "(default: 1)" in done.stdout
+
+
+def test_flags_are_written_as_a_shell_takes_them():
+    lines = run_file.lines(SAME)
+    assert shlex.split(shlex.join(lines)) == lines
+    assert len(lines) == len(set(lines)) > 50

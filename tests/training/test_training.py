@@ -1,0 +1,126 @@
+"""Training and evaluation from Python: what the commands do, and its results."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from tests.conftest import run_command
+from tfr_ext import data
+from tfr_ext.training import (
+    DataConfig,
+    EvaluationConfig,
+    LossConfig,
+    MetricsConfig,
+    ModelConfig,
+    TrainingConfig,
+    evaluate,
+    export,
+    train,
+)
+
+CONFIG = TrainingConfig(
+    data=DataConfig(synthetic_num_queries=30, synthetic_list_size=6),
+    model=ModelConfig(hidden_sizes=(4,)),
+    loss=LossConfig(params={"alpha": 2.0}),
+    evaluation=MetricsConfig(metrics=("ndcg_10", "map")),
+    num_epochs=2,
+    batch_size=8,
+    verbose="silent",
+    draw_curves=False,
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("training")
+
+
+@pytest.fixture(scope="module")
+def result(directory):
+    return train(dataclasses.replace(CONFIG, model_dir=directory / "run"))
+
+
+def lists():
+    return data.synthetic_lists(30, 6, shared_columns=True, seed=1)
+
+
+def test_the_result_is_what_the_files_have(result, directory):
+    report = json.loads((directory / "run" / "metrics.json").read_text())
+    assert result.metrics == {split: report[split] for split in ("valid", "test")}
+    assert result.best_epoch == report["best_epoch"]
+    assert len(result.history["val_ndcg_10"]) == 2
+    assert {"metrics.json", "flags.cfg", "checkpoints", "export"} <= set(result.paths)
+    scorer = export.load_scorer(result.paths["export"])
+    np.testing.assert_allclose(
+        scorer.scores(lists(), 8),
+        data.score_lists(result.model, lists(), 8),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+def test_a_finished_run_is_found_with_its_model(result, directory, capsys):
+    found = train(dataclasses.replace(CONFIG, model_dir=directory / "run"))
+    assert "finished: there is nothing to do" in capsys.readouterr().out
+    for name in ("metrics", "history", "best_epoch"):
+        assert getattr(found, name) == getattr(result, name)
+    np.testing.assert_array_equal(
+        data.score_lists(found.model, lists(), 8),
+        data.score_lists(result.model, lists(), 8),
+    )
+
+
+def test_the_command_repeats_what_python_trained(result, directory):
+    flags = f"--flagfile={directory}/run/flags.cfg"
+    done = run_command("pipelines.train", flags)
+    assert "is finished: there is nothing to do." in done.stdout
+    run_command("pipelines.train", flags, f"--model_dir={directory}/again")
+    for name in ("metrics.json", "run.trec", "history.tsv"):
+        texts = [(directory / run / name).read_text() for run in ("run", "again")]
+        assert texts[0] == texts[1]
+
+
+def test_other_settings_are_refused_by_name(result, directory):
+    other = dataclasses.replace(CONFIG, batch_size=4, model_dir=directory / "run")
+    with pytest.raises(ValueError) as error:
+        train(other)
+    for text in ("`batch_size=8` then, `batch_size=4` now", "`overwrite=True`"):
+        assert text in str(error.value)
+
+
+def test_more_steps_at_a_time_give_the_same_weights(result, directory):
+    config = dataclasses.replace(
+        CONFIG, steps_per_execution=2, model_dir=directory / "steps"
+    )
+    np.testing.assert_allclose(
+        train(config).metrics["test"]["ndcg_10"],
+        result.metrics["test"]["ndcg_10"],
+        rtol=1e-5,
+    )
+    assert "--steps_per_execution=2\n" in (directory / "steps/flags.cfg").read_text()
+
+
+def test_without_a_directory():
+    with pytest.raises(ValueError, match="`model_dir` must be given"):
+        train(CONFIG)
+
+
+def test_evaluation_gives_what_training_measured(result, directory):
+    config = EvaluationConfig(
+        data=CONFIG.data,
+        metrics=CONFIG.evaluation,
+        export=result.paths["export"],
+        output_dir=directory / "evaluated",
+    )
+    found = evaluate(config)
+    for name, value in result.metrics["test"].items():
+        np.testing.assert_allclose(found.metrics[name], value, rtol=1e-6)
+        assert len(found.per_query[name]) == len(found.query_ids) == 6
+    report = json.loads((directory / "evaluated" / "metrics.json").read_text())
+    assert report["test"] == found.metrics and set(found.paths) >= {"metrics.json"}
+    again = run_command(
+        "pipelines.evaluate", f"--flagfile={directory}/evaluated/flags.cfg"
+    )
+    assert f"{found.metrics['map']:.4f}" in again.stdout
