@@ -22,7 +22,7 @@ from absl import flags
 
 from pipelines import command
 from pipelines.flags import flag_types, path_flags, shared_flags
-from tfr_ext import data, evaluation
+from tfr_ext import data, evaluation, objectives
 from tfr_ext.core.files import write_atomically
 from tfr_ext.training import export, outputs, written
 from tfr_ext.training.sources import data_splits, long_lists, wanted_labels
@@ -222,7 +222,8 @@ def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
     """
     by_count: dict[int, list[str]] = {}
     for name, count in empty.items():
-        told = "opa: one label only" if name == "opa" else name
+        why = objectives.of_name(objectives.parse(name)[0]).EMPTY
+        told = f"{name}: {why}" if why else name
         by_count.setdefault(count, []).append(told)
     parts = [
         f"{count} of {num_lists}" + f" ({', '.join(names)})" * (len(by_count) > 1)

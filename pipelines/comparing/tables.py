@@ -8,7 +8,7 @@ import sys
 import textwrap
 import unicodedata
 
-from tfr_ext import evaluation
+from tfr_ext import evaluation, objectives
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.comparison_options import BEST, ONE_SIDED, Options
 
@@ -24,7 +24,6 @@ _CORRECTIONS = {
     "bonferroni": "Bonferroni correction over {} comparisons",
     "holm": "Holm correction over {} comparisons",
 }
-_SHORT = {"precision": "P"}
 _LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -71,7 +70,8 @@ def title_of(metric: str) -> str:
         ('NDCG@10', 'P@5', 'MAP')
     """
     name, _, cut_off = metric.partition("_")
-    name = "nERR" if name == "nerr" else _SHORT.get(name, name.upper())
+    title = objectives.of_name(name).TITLE if name in objectives.names() else ""
+    name = title or name.upper()
     return f"{name}@{cut_off}" if cut_off else name
 
 

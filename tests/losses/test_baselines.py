@@ -10,7 +10,8 @@ import tensorflow_ranking as tfr
 from tests import oracles
 from tests.helpers import value_and_gradient
 from tests.oracles import baselines
-from tfr_ext import losses, positions
+from tfr_ext import losses
+from tfr_ext.core.sigmoids import soft_counts
 
 ORACLES = {
     "list_net_loss": baselines.list_net,
@@ -122,14 +123,14 @@ def test_blocks_of_pairs_give_what_one_matrix_gives(known, monkeypatch):
     rng = np.random.default_rng(5)
     x, weights = rng.normal(size=(2, 3, 50))
     monkeypatch.setattr("tfr_ext.core.blocks._BLOCK", 700)
-    monkeypatch.setattr("tfr_ext.positions._KEPT_PAIRS", 700)
+    monkeypatch.setattr("tfr_ext.core.sigmoids._KEPT_PAIRS", 700)
     shape = [3, 50] if known else [None, None]
 
     @tf.function(input_signature=[tf.TensorSpec(shape, tf.float64)])
     def both(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            counts = positions.soft_counts(x, tf.constant(weights), 1.7)
+            counts = soft_counts(x, tf.constant(weights), 1.7)
             total = tf.reduce_sum(counts * tf.range(50.0, dtype=tf.float64))
         return counts, tape.gradient(total, x)
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests.helpers import padded, random_lists, value_and_gradient
 from tests.oracles import fast_soft_rank as oracles
-from tfr_ext import losses, positions, relaxations
+from tfr_ext import losses, objectives, relaxations
 
 METRICS = [
     {"metric": "ndcg", "topn": None, "beta": 10.0},
@@ -172,11 +172,13 @@ def test_it_is_a_metric_of_positions():
     labels, scores = [[2.0, 0.0, 1.0, -1.0]], tf.constant([[0.1, 0.4, 0.0, 9.0]])
     mask = tf.constant([[True] * 3 + [False]])
     ranks = relaxations.soft_rank(scores, mask, 2.0)
-    metric = positions.PositionMetric("ndcg", 2, 5.0)
+    ndcg = objectives.NDCG(2, expected="gain")
     clean = tf.constant([[2.0, 0.0, 1.0, 0.0]])
     loss = losses.FastSoftRankLoss(topn=2, beta=5.0, regularization=2.0)
     np.testing.assert_allclose(
-        loss(labels, scores), metric.loss(ranks, clean, mask)[0], rtol=1e-6
+        loss(labels, scores),
+        1 - ndcg.at_positions(ranks, clean, mask, slope=5.0)[0],
+        rtol=1e-6,
     )
 
 

@@ -29,12 +29,16 @@ def metric(
     def at(rank, values):
         return sum(indicators[rank][j] * values[j] for j in range(size))
 
-    if name in ("precision", "map", "mrr"):
+    if name in ("precision", "map", "mrr", "recall", "hits"):
         if not any(binary):
             return None
         p = [at(r, binary) for r in range(depth)]
         if name == "precision":
             return sum(p) / (size if topn is None else topn)
+        if name == "recall":
+            return sum(p) / sum(binary)
+        if name == "hits":
+            return 1 - math.prod(1 - x for x in p)
         if name == "map":
             total = 0.0
             for r in range(depth):
@@ -59,6 +63,8 @@ def metric(
             gains = [gain_of(x, gain) for x in relevance]
         ideal = sorted((gain_of(y, gain) for y in labels), reverse=True)
         return dcg(gains) / dcg(ideal[:depth])
+    if name == "dcg":
+        return dcg([gain_of(x, gain) for x in relevance])
     if name in ("err", "nerr"):
 
         def stops(grades):

@@ -10,6 +10,7 @@ import pytest
 from tests.files import WIDTH, write_text
 from tests.helpers import assert_same_lists
 from tfr_ext.data import concatenate, read_letor, text_files
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.letor import byte_ranges
 from tfr_ext.data.letor.byte_ranges import (
     TextRange,
@@ -17,7 +18,6 @@ from tfr_ext.data.letor.byte_ranges import (
     split_file,
     survey_range,
 )
-from tfr_ext.data.letor.reading import DataFormatError
 
 
 @pytest.mark.parametrize("seed", range(4))

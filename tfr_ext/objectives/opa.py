@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 import tensorflow as tf
 
-from tfr_ext import relaxations
-from tfr_ext.core import blocks, masked
+from tfr_ext.core import blocks, masked, ranking
+from tfr_ext.objectives.objective import Metric
+from tfr_ext.objectives.registry import register
 
 
+@register
 @dataclasses.dataclass(frozen=True)
-class OPA:
+class OPA(Metric):
     """The share of the pairs of different labels that a ranking has in their order.
 
     It is a step function of which item stands where, and so a metric only: no loss has
     it. Ties in score go by position, as in all metrics here; those that
-    `tfr.keras.metrics.OPAMetric` counts as wrong may so be right.
+    `tfr.keras.metrics.OPAMetric` counts as wrong may so be right. A list is empty
+    without two items of different labels.
 
     Attributes:
         topn: None; the metric is of all pairs.
@@ -29,33 +31,16 @@ class OPA:
         (0.3333, False)
     """
 
-    topn: int | None = None
-
-    is_cost: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        """Checks that there is no cut-off."""
-        if self.topn is not None:
-            raise ValueError(
-                "Metric 'opa' has no cut-off: it is of all pairs of a list. "
-                f"Leave out `topn`. Received: topn={self.topn!r}."
-            )
+    NAME = "opa"
+    HAS_CUT_OFF = False
+    EMPTY = "one label only"
+    NO_LOSS = "as it is a step function of the ranking"
 
     def per_list(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the metric of each list.
-
-        Args:
-            labels: labels, `[batch, list]`.
-            scores: scores, `[batch, list]`.
-            mask: True at real items, `[batch, list]`.
-
-        Returns:
-            The metric, `[batch]`, 0 on empty lists, and which lists are empty, without
-            two items of different labels, `[batch]` bool.
-        """
-        ranked = relaxations.exact_expectation(scores, mask, labels)
+        """See `Metric`."""
+        ranked = ranking.at_ranks(scores, mask, labels)
         real = masked.real_ranks(mask, ranked)[:, tf.newaxis, :]
         ranks = masked.ranks(ranked)
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests import oracles
 from tfr_ext import objectives
 
-METRICS = ["ndcg", "precision", "map", "arp", "mrr", "err", "nerr"]
+METRICS = objectives.names(lambda cls: cls.READINGS)
 
 
 def random_case(rng, size, depth):
