@@ -16,8 +16,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = (
     {"version", "_stack"},
     {"core"},
+    {"objectives"},
     {"relaxations", "transport"},
-    {"objectives", "positions"},
     {"metrics"},
     {"losses"},
     {"data"},
@@ -130,12 +130,12 @@ def test_imports_point_down(name):
     assert not up
 
 
-@broken(reason="losses.base and .annealing, training.sources")
+@broken(reason="training.sources")
 def test_no_cycle():
     chains()
 
 
-@broken(reason="cycles, and the chain has more than 20")
+@broken(reason="a cycle, and the chain has 18")
 def test_the_longest_chain_of_imports_has_14_modules():
     longest = max(chains().values(), key=len)
     assert len(longest) <= 14, longest
@@ -168,7 +168,6 @@ def test_no_folder_has_more_than_16_files():
     assert not [str(folder) for folder in folders if len(files(folder)) > 16]
 
 
-@broken(reason="objectives.py has 401")
 def test_no_file_has_more_than_400_lines():
     long = {
         str(path.relative_to(ROOT))
