@@ -106,19 +106,7 @@ def test_every_folder_has_a_layer():
     assert {layer(module) for module in MODULES} <= {*HEIGHT}
 
 
-# Strict: a rule that is kept again says so.
-broken = functools.partial(pytest.mark.xfail, strict=True)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=broken(reason="training imports the flags' checks"))
-        if name == "training"
-        else name
-        for name in HEIGHT
-    ],
-)
+@pytest.mark.parametrize("name", HEIGHT)
 def test_imports_point_down(name):
     up = {
         f"{module} imports {other}"
@@ -130,18 +118,15 @@ def test_imports_point_down(name):
     assert not up
 
 
-@broken(reason="training.sources")
 def test_no_cycle():
     chains()
 
 
-@broken(reason="a cycle, and the chain has 18")
 def test_the_longest_chain_of_imports_has_14_modules():
     longest = max(chains().values(), key=len)
     assert len(longest) <= 14, longest
 
 
-@broken(reason="training.sources.data_splits, pipelines.preparing.source_pieces")
 def test_no_function_imports_our_own_modules():
     """That would hide a cycle. Optional packages are imported where they are used."""
     found = [
