@@ -23,13 +23,15 @@ INSTALL_B = "$$($(RUN) -c 'import runpy; \
 	print(runpy.run_path("tfr_ext/_stack.py")["INSTALL_B"])')"
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint docs figures wheel bench fuzz reproduce clean help
+.PHONY: demo test test-all lint docs figures wheel bench fuzz bazel reproduce clean help
 
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
-	@echo 'make test    run the tests (TFR_EXT_DATA=DIR, which has MQ2008/Fold1/train.txt'
-	@echo '             and so on, adds those on real data; TESTS=... are arguments of'
-	@echo '             pytest, such as a file)'
+	@echo 'make test    each law once for each loss, each command once (TFR_EXT_DATA=DIR,'
+	@echo '             which has MQ2008/Fold1/train.txt and so on, adds tests on real'
+	@echo '             data; TESTS=... are arguments of pytest, such as a file)'
+	@echo 'make test-all    with them every case of every grid (TESTS="-m grid": these'
+	@echo '             alone)'
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make figures draw the figures of docs/losses'
@@ -38,7 +40,9 @@ help:
 	@echo 'make bench   speed against named peers'
 	@echo 'make fuzz    the readers on 20,000 damaged files of each format, and the losses'
 	@echo '             on random lists amid padding, with every type of scores'
-	@echo 'make reproduce DATA=DIR    the tables of the papers, as docs/reproduction'
+	@echo 'make bazel   build with Bazel and run a few tests, see docs/bazel.md'
+	@echo '             (BAZEL_TESTS=//... runs all)'
+	@echo 'make reproduce DATA=DIR    the tables of the papers, for docs/reproduction'
 	@echo '             (PAPER=smoothi, wassrank, pirank or kl for one of them)'
 	@echo 'STACK=A|B and PYTHON=... choose TensorFlow 2.15 or 2.21, and the interpreter.'
 
@@ -46,6 +50,9 @@ demo: $(VENV)/.installed
 	$(RUN) -m pipelines.train --flagfile=configs/quickstart.cfg
 
 test: $(VENV)/.installed-test
+	$(RUN) -m pytest -n 2 --dist loadfile -m 'not grid' $(TESTS)
+
+test-all: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 --dist loadfile $(TESTS)
 
 lint: $(VENV)/.installed-test
@@ -78,6 +85,15 @@ fuzz: $(VENV)/.installed-test
 	TFR_EXT_FUZZ=10 $(RUN) -m pytest -n 2 tests/losses/test_extremes.py \
 	tests/losses/tfr/test_tfr_extremes.py
 
+BAZEL ?= bazel
+BAZEL_PYTHON = --python_path=$(abspath $(RUN))
+BAZEL_TESTS ?= $$($(BAZEL) query \
+	'filter("/test_(smoothi|objectives|buckets|evaluate)$$", //...)')
+
+bazel: $(VENV)/.installed-test
+	$(BAZEL) build $(BAZEL_PYTHON) //...
+	$(BAZEL) test $(BAZEL_PYTHON) $(BAZEL_TESTS)
+
 reproduce: $(VENV)/.installed
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
 	exit 1; }
@@ -86,7 +102,7 @@ reproduce: $(VENV)/.installed
 	$(RUN) -m pipelines.experiment $$flags --manual_dir='$(DATA)' \
 	--output_dir=models/experiments/$$name </dev/null || failed="$$failed $$name"; \
 	done; \
-	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page % --page index) && test -z "$$failed" \
+	$(RUN) benchmarks/reproduction.py $(PAPER:%=--page %) && test -z "$$failed" \
 	|| { echo "Failed, or with failed cells:$$failed"; exit 1; }; }
 	$(if $(PAPER),,$(RUN) benchmarks/epoch_times.py --data '$(DATA)')
 

@@ -20,7 +20,9 @@ STACK_A = "; python_version < '3.12'"
 
 setuptools.setup(
     version=VERSION,
-    packages=setuptools.find_packages(include=["tfr_ext", "tfr_ext.*", "pipelines", "pipelines.*"]),
+    packages=setuptools.find_packages(
+        include=["tfr_ext", "tfr_ext.*", "pipelines", "pipelines.*"]
+    ),
     package_data={"tfr_ext": ["py.typed"]},
     python_requires=">=3.9,<3.14",
     install_requires=[

@@ -17,7 +17,7 @@ import pathlib
 
 import numpy as np
 import pytrec_eval
-from papers import published
+from papers import results
 
 from tfr_ext import data
 
@@ -75,8 +75,8 @@ def main() -> None:
     print(f"{'':<27}" + "".join(f"{name:>9}" for name in MEASURES.values()))
     for name, row in rows.items():
         print(f"{name:<27}" + "".join(f"{value:>9.3f}" for value in row))
-    table = published.table("kl", "ohsumed")
-    theirs = [max(table.value(loss, m) for loss in table.values) for m in COLUMNS]
+    table = results.published("kl/ohsumed")
+    theirs = [max(table.value(loss, m) for loss in table.rows) for m in COLUMNS]
     above = sum(all(a > b for a, b in zip(row, theirs)) for row in of_features)
     print(f"{above} features exceed the paper's best {theirs} in all three.")
     left = sum(int((y[~k] > 0).sum()) for y, k in zip(judged, first_stage))

@@ -19,7 +19,7 @@ import tensorflow_ranking as tfr
 import timing
 
 import tfr_ext
-from tfr_ext import positions
+from tfr_ext import objectives
 
 import tensorflow as tf  # isort: skip
 
@@ -57,9 +57,10 @@ def logs(regularization: float = 0.01, num_iterations: int = 20) -> timing.Loss:
         return size * tf.linalg.matvec(tf.exp(log_plan), ranks)
 
     def loss(labels: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-        metric = positions.PositionMetric()
+        ndcg = objectives.NDCG(expected="gain")
         mask = tf.ones_like(labels, tf.bool)
-        return tf.reduce_mean(metric.loss(soft_positions(scores), labels, mask))
+        soft = soft_positions(scores)
+        return 1 - tf.reduce_mean(ndcg.at_positions(soft, labels, mask))
 
     return loss
 

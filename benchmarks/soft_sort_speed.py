@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import timing  # noqa: E402
 
-from tfr_ext import losses, positions  # noqa: E402
+from tfr_ext import losses, objectives  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 import tensorflow_ranking as tfr  # noqa: E402  isort: skip
@@ -55,8 +55,8 @@ def dense(form: str, topn: int | None, temperature: float = 1.0) -> timing.Loss:
         if form == "position":
             mask = tf.ones_like(labels, tf.bool)
             soft = tf.einsum("r,brj->bj", ranks, rows)
-            metric = positions.PositionMetric("ndcg", topn)
-            return tf.reduce_mean(metric.loss(soft, labels, mask))
+            ndcg = objectives.NDCG(topn, expected="gain")
+            return 1 - tf.reduce_mean(ndcg.at_positions(soft, labels, mask))
         gains = tf.linalg.matvec(rows, 2**labels - 1)
         best = 2 ** tf.math.top_k(labels, top).values - 1
         discounts = 1 / tf.math.log1p(ranks)

@@ -1,94 +1,48 @@
-"""Runs `python -m MODULE FLAGS` without importing TensorFlow each time.
+"""Commands, run as a user runs them, and what tests ask of them."""
 
-A process of its own imports what the commands need, runs nothing of it, and is forked
-for every command: that finds what a fresh interpreter would have, some seconds sooner.
-"""
-
-import atexit
 import functools
-import json
-import os
 import pathlib
-import runpy
-import subprocess
-import sys
-import tempfile
-import traceback
+
+from tests import fork_server
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-
-def run(module, flags):
-    """Runs a command in the root of the repository.
-
-    Args:
-        module: such as 'pipelines.train'.
-        flags: its arguments.
-
-    Returns:
-        What `subprocess.run` returns, with the outputs as text.
-    """
-    server = _server()
-    with tempfile.TemporaryDirectory() as folder:
-        outputs = [os.path.join(folder, name) for name in ("stdout", "stderr")]
-        order = [module, flags, dict(os.environ), outputs]
-        server.stdin.write(json.dumps(order) + "\n")
-        server.stdin.flush()
-        code = int(server.stdout.readline())
-        texts = [pathlib.Path(path).read_text() for path in outputs]
-    return subprocess.CompletedProcess([module, *flags], code, *texts)
+# Flags of a training that takes a second.
+SMALL = (
+    "--flagfile=configs/quickstart.cfg",
+    "--synthetic_num_queries=60",
+    "--synthetic_list_size=12",
+    "--hidden_sizes=8",
+    "--batch_size=8",
+    "--num_epochs=3",
+    "--gain=linear",
+    "--verbose=line",
+)
 
 
-@functools.cache
-def _server():
-    server = subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    atexit.register(server.kill)
-    return server
+def run_command(module, *flags, check=True):
+    """Runs `python -m module` with flags, as a user does."""
+    done = fork_server.run(module, [*map(str, flags)])
+    if check:
+        assert done.returncode == 0, done.stderr[-3000:]
+    return done
 
 
-def _serve():
-    import matplotlib.pyplot  # noqa: F401
-    import scipy.stats  # noqa: F401
-
-    import tfr_ext.training.evaluator
-    import tfr_ext.training.trainer  # noqa: F401
-
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            _work(*json.loads(line))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+train = functools.partial(run_command, "pipelines.train")
 
 
-def _work(module, flags, environment, outputs):
-    """Becomes the command, and ends with it."""
-    os.environ.clear()
-    os.environ.update(environment)
-    for descriptor, path in enumerate(outputs, 1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
-    sys.stdin.close()
-    sys.argv = [module, *flags]
-    code = 0
-    try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        code = 1 if isinstance(end.code, str) else end.code or 0
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(code)
+def told(done):
+    """What a command that refuses its work says."""
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stderr
 
 
-if __name__ == "__main__":
-    _serve()
+def bad(tmp_path, *flags):
+    """What a training says that fails and writes no metrics."""
+    model_dir = tmp_path / "model"
+    done = train(*flags, f"--model_dir={model_dir}", check=False)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr, done.stderr
+    assert not (model_dir / "metrics.json").exists()
+    return done.stderr

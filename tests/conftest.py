@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import commands
-from tfr_ext import data
-
 # One collection worker a core: TensorFlow itself must not take them all.
 tf.config.threading.set_intra_op_parallelism_threads(1)
 
@@ -39,24 +36,20 @@ def _doctest_names(doctest_namespace):
     doctest_namespace.update(np=np, tf=tf, tfr_ext=tfr_ext)
 
 
-def run_command(module, *flags, check=True):
-    """Runs `python -m module` with flags, as a user does."""
-    done = commands.run(module, [*map(str, flags)])
-    if check:
-        assert done.returncode == 0, done.stderr[-3000:]
-    return done
-
-
-def make_lists(lengths, labels=None, num_features=3, seed=0, doc_ids=None):
-    """Lists of given lengths with random features and, unless given, labels 0 to 3."""
-    rng = np.random.default_rng(seed)
-    items = sum(lengths)
-    if labels is None:
-        labels = rng.integers(0, 4, items)
-    return data.RankingLists(
-        features=rng.normal(size=[items, num_features]).astype(np.float32),
-        labels=np.asarray(labels, np.float32),
-        row_splits=np.concatenate([[0], np.cumsum(lengths)]),
-        query_ids=[f"q{i}" for i in range(len(lengths))],
-        doc_ids=doc_ids,
-    )
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks as grid the cases that `first_case` leaves to `make test-all`."""
+    begun = set()
+    for item in items:
+        marker = item.get_closest_marker("first_case")
+        if marker is None or item.get_closest_marker("grid"):
+            continue
+        values = item.callspec.params if hasattr(item, "callspec") else {}
+        test = (
+            item.path,
+            item.originalname,
+            *(str(values.get(x)) for x in marker.args),
+        )
+        if test in begun:
+            item.add_marker(pytest.mark.grid)
+        begun.add(test)

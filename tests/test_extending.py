@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import value_and_gradient
 from tfr_ext import losses, objectives, relaxations
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "extending.md"
@@ -31,22 +32,19 @@ def page(tmp_path_factory):
     del sys.modules["extending"]
 
 
-def value_and_gradient(loss, labels, scores):
-    scores = tf.constant(scores)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        value = loss(labels, scores)
-    return value.numpy(), tape.gradient(value, scores).numpy()
+def gaussian_loss(page, topn=None, width=1.0, **kwargs):
+    ndcg = objectives.NDCG(topn=topn, expected="gain")
+    return losses.MetricLoss(page.GaussianSort(width), ndcg, **kwargs)
 
 
 def test_the_module_is_short():
-    lines = [line for line in BLOCKS[0].splitlines() if line.strip()]
-    assert len(lines) < 30
-    assert "class GaussianSortNDCGLoss" in BLOCKS[0]
+    lines = [line for line in BLOCKS[1].splitlines() if line.strip()]
+    assert len(lines) < 20
+    assert "class GaussianSort" in BLOCKS[1]
 
 
 def test_padding_is_invisible(page):
-    loss = page.GaussianSortNDCGLoss(topn=4)
+    loss = gaussian_loss(page, topn=4)
     value, slopes = value_and_gradient(loss, LABELS, SCORES)
     where = [0, 3, 4, 7, 8]
     labels = np.full([2, 11], -1, np.float32)
@@ -62,23 +60,48 @@ def test_padding_is_invisible(page):
 @pytest.mark.parametrize("spread", [0.0, 1.0, 1e4, 3e38])
 def test_value_and_gradient_are_finite(page, spread):
     scores = np.clip(SCORES, -1, 1) * np.float32(spread)
-    found = value_and_gradient(page.GaussianSortNDCGLoss(width=0.1), LABELS, scores)
+    found = value_and_gradient(gaussian_loss(page, width=0.1), LABELS, scores)
     assert all(np.isfinite(x).all() for x in found)
 
 
 def test_config_round_trips(page):
-    cls = page.GaussianSortNDCGLoss
-    loss = cls(topn=3, width=0.5, reduction="sum", name="mine", ragged=True)
+    loss = gaussian_loss(page, 3, 0.5, reduction="sum", name="mine", ragged=True)
     again = tf.keras.losses.deserialize(tf.keras.losses.serialize(loss))
-    assert type(again) is cls
-    assert again.get_config() == loss.get_config()
-    assert loss.get_config()["topn"] == 3
-    assert loss.get_config()["width"] == 0.5
+    assert type(again) is losses.MetricLoss
+    config = again.get_config()
+    assert config == loss.get_config()
+    assert config["relaxation"] == {
+        "class_name": "my_project>GaussianSort",
+        "config": {"width": 0.5},
+    }
+    assert config["objective"]["config"]["topn"] == 3
+
+
+def test_a_registered_function_is_saved_and_another_tells(page):
+    loss = losses.MetricLoss(page.steep_positions, objectives.MAP())
+    again = tf.keras.losses.deserialize(tf.keras.losses.serialize(loss))
+    assert float(again(LABELS, SCORES)) == float(loss(LABELS, SCORES))
+    bare = losses.MetricLoss(lambda s, m: page.steep_positions(s, m), objectives.MAP())
+    assert float(bare(LABELS, SCORES)) == float(loss(LABELS, SCORES))
+    with pytest.raises(ValueError, match="register_keras_serializable"):
+        bare.get_config()
+    with pytest.raises(ValueError, match="RBP cannot be saved"):
+        losses.MetricLoss(page.GaussianSort(), page.RBP()).get_config()
+
+
+def test_the_loss_of_another_kind_keeps_the_contract(page):
+    loss = page.HuberLoss("none", delta=0.5)
+    far = np.abs(LABELS - SCORES)
+    expected = np.where(far < 0.5, far**2 / 2, 0.5 * (far - 0.25))
+    np.testing.assert_allclose(loss(LABELS, SCORES), expected, rtol=1e-6)
+    assert page.HuberLoss.from_config(loss.get_config()).get_config()["delta"] == 0.5
+    with pytest.raises(ValueError, match="`delta` must be"):
+        page.HuberLoss(delta=0.0)
 
 
 @pytest.mark.parametrize("topn", [None, 2])
 def test_cold_limit_is_the_exact_metric(page, topn):
-    loss = page.GaussianSortNDCGLoss(topn=topn, width=1e-4)
+    loss = gaussian_loss(page, topn=topn, width=1e-4)
     exact = losses.PiRankNDCGLoss(topn=topn)
     np.testing.assert_allclose(loss(LABELS, SCORES), exact(LABELS, SCORES), rtol=1e-6)
 
@@ -92,9 +115,7 @@ def test_it_trains_a_model_that_is_saved(page, tmp_path):
     scorer = tf.keras.Sequential(
         [tf.keras.layers.Dense(1), tf.keras.layers.Reshape([-1])]
     )
-    scorer.compile(
-        tf.keras.optimizers.Adam(0.05), loss=page.GaussianSortNDCGLoss(topn=5)
-    )
+    scorer.compile(tf.keras.optimizers.Adam(0.05), loss=gaussian_loss(page, topn=5))
     history = scorer.fit(features, labels, epochs=15, verbose=0).history["loss"]
     assert history[-1] < 0.7 * history[0]
     scorer.save(tmp_path / "model.keras")
@@ -104,7 +125,7 @@ def test_it_trains_a_model_that_is_saved(page, tmp_path):
 
 def test_its_width_may_be_a_schedule(page):
     schedule = tf.keras.optimizers.schedules.ExponentialDecay(1.0, 10, 0.5)
-    loss = page.GaussianSortNDCGLoss(width=schedule)
+    loss = gaussian_loss(page, width=schedule)
     loss.set_step(10)
     assert loss.scheduled_values() == {"width": 0.5}
 

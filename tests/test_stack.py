@@ -9,13 +9,11 @@ import sys
 from unittest import mock
 
 import pytest
-import tensorflow as tf
 
+from tests.helpers import STACK_B
 from tfr_ext import _stack, datasets
 
 ROOT = pathlib.Path(__file__).parents[1]
-STACK_B = not tf.__version__.startswith("2.15")
-
 GOOD_A = {
     "tensorflow": "2.15.1",
     "tf-keras": None,

@@ -15,6 +15,8 @@ from tfr_ext import (  # noqa: E402
     losses,
     metrics,
     models,
+    objectives,
+    relaxations,
 )
 from tfr_ext.training import diagnosis  # noqa: E402
 from tfr_ext.version import __version__  # noqa: E402
@@ -28,4 +30,6 @@ __all__ = [
     "losses",
     "metrics",
     "models",
+    "objectives",
+    "relaxations",
 ]

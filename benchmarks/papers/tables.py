@@ -5,29 +5,19 @@ from __future__ import annotations
 import collections
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import scipy.stats
 
-from papers import published
-from papers.published import Table
-from papers.results import Result
+from papers.results import Published, Result
 from pipelines.comparing import tables as comparison_tables
 from tfr_ext import evaluation as conventions
 
-TESTS = {
-    "t": "paired t-test",
-    "wilcoxon": "Wilcoxon signed-rank test",
-    "randomisation": "randomisation test",
-}
+TESTS = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 
 
 def heading(metric: str) -> str:
-    """Returns a metric's name as papers print it.
-
-    Args:
-        metric: such as 'ndcg_10', which gives 'NDCG@10'.
-    """
+    """Returns a metric's name as papers print it, such as NDCG@10."""
     text = comparison_tables.title_of(metric.removeprefix("valid_"))
     return f"validation {text}" if metric.startswith("valid_") else text
 
@@ -38,70 +28,91 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def beside(result: Result | None, table: Table | None) -> str:
-    """Returns our figures beside the published ones.
+def protocol(result: Result) -> str:
+    """Returns how an experiment was run, in words."""
+    facts = result.experiment
+    folds, seeds = (", ".join(map(str, facts[key])) for key in ("folds", "seeds"))
+    sentences = [f"Folds {folds}; seeds {seeds}"]
+    if facts["candidates"] > len(result.methods):
+        each = "each method and fold the one of the best validation"
+        if facts["select_for"] == "all":
+            each = "each method the one of the best mean over the folds of validation"
+        sentences.append(
+            f"{facts['candidates']} candidates; for {each} "
+            f"{heading(facts['select_by'])} was chosen "
+            f"(seeds compared: {facts['selection_seeds']})"
+        )
+    minutes, clock = (
+        f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"
+        for seconds in (facts["cell_seconds"], facts["seconds"])
+    )
+    sentences.append(
+        f"{facts['cells']} cells, {facts['failed']} failed; {minutes} of training in "
+        f"all, {facts['jobs']} at a time"
+    )
+    if not facts["cached"]:  # Else the clock is of the last start alone.
+        sentences[-1] += f", {clock} by the clock"
+    sentences.append(", ".join(f"{k} {v}" for k, v in facts["versions"].items()))
+    return ". ".join(sentences) + "."
 
-    Args:
-        result: an experiment, or None for the published figures alone.
-        table: the paper's figures, or None for ours alone.
-    """
-    if result is None:
-        return "" if table is None else _of_paper(table)
-    if table is None:
-        rows = [[name, *_ours(result, name, result.metrics, 3)] for name in result.runs]
-        header = ["", *map(heading, result.metrics)]
-        return f"{markdown(header, rows)}\n\n{_caption(result)}"
-    theirs = {name: published.match(name, table.values) for name in result.runs}
+
+def convention(result: Result) -> str:
+    """Returns what the metrics of an experiment mean, in words."""
+    fields = conventions.Convention.__dataclass_fields__
+    found = result.comparison["convention"].items()
+    known = {name: value for name, value in found if name in fields}
+    return "Convention: " + conventions.Convention(**known).describe()
+
+
+def ours(result: Result) -> str:
+    """Returns a table of our figures."""
+    rows = [[name, *_ours(result, name, result.metrics, 3)] for name in result.methods]
+    header = ["", *map(heading, result.metrics)]
+    return f"{markdown(header, rows)}\n\n{_caption(result)}"
+
+
+def theirs(table: Published) -> str:
+    """Returns a table of published figures."""
+    rows = [[name, *_theirs(table, name, table.metrics)] for name in table.rows]
+    text = markdown(["published", *map(heading, table.metrics)], rows)
+    return f"{text}\n\n{table.caption}"
+
+
+def beside(result: Result, table: Published) -> str:
+    """Returns our figures beside the published ones, with their differences."""
     metrics = [m for m in table.metrics if m in result.metrics]
     lines = []
-    for name, other in theirs.items():
+    for name in result.methods:
         lines.append([name, "ours", *_ours(result, name, metrics, table.digits)])
-        if other is not None:
-            lines.append(["", "published", *_published(table, other, metrics)])
-            differences = [difference(result, name, m, table) for m in metrics]
+        if name in table.rows:
+            pairs = [(result.mean(name, m), table.value(name, m)) for m in metrics]
+            differences = [f"{a - b:+.{table.digits}f}" for a, b in pairs]
+            lines.append(["", "published", *_theirs(table, name, metrics)])
             lines.append(["", "difference", *differences])
-    for other in table.values:
-        if other not in theirs.values():
-            lines.append([other, "published", *_published(table, other, metrics)])
+    for name in table.rows:
+        if name not in result.methods:
+            lines.append([name, "published", *_theirs(table, name, metrics)])
     text = markdown(["", "", *map(heading, metrics)], lines)
-    return f"{text}\n\n{_caption(result)} {_published_caption(table)}"
+    return f"{text}\n\n{_caption(result)} {table.caption}"
 
 
-def difference(result: Result, method: str, metric: str, table: Table) -> str:
-    """Returns our figure minus the published one, with its sign."""
-    ours = result.figures(method, metric)["mean"]
-    return f"{ours - table.value(method, metric):+.{table.digits}f}"
+def order(result: Result, table: Published, metric: str) -> str:
+    """Returns how far our order of the methods agrees with the published one.
 
-
-def order(result: Result | None, table: Table, metric: str) -> str:
-    """Returns how far the order of the methods agrees with the published one.
-
-    Args:
-        result: an experiment; without one there is nothing to compare.
-        table: the paper's figures.
-        metric: the metric by which both orders are written out.
+    Both orders are written out by one metric.
     """
-    if result is None:
-        return ""
-    pairs = [(n, published.match(n, table.values)) for n in result.runs]
-    shared = {name: other for name, other in pairs if other is not None}
-    if len(shared) < 2:
-        raise ValueError(f"{result.name} shares fewer than two methods with the table.")
+    shared = [name for name in result.methods if name in table.rows]
     metrics = [m for m in table.metrics if m in result.metrics]
-    published.known(metric, metrics, f"metric that {result.name} shares")
-
-    def of_both(name: str) -> tuple[list[float], list[float]]:
-        return (
-            [result.figures(method, name)["mean"] for method in shared],
-            [table.value(method, name) for method in shared.values()],
-        )
-
-    taus = [scipy.stats.kendalltau(*of_both(m)).statistic for m in metrics]
+    columns = [
+        [[mean(n, m) for n in shared] for mean in (result.mean, table.value)]
+        for m in metrics
+    ]
+    taus = [scipy.stats.kendalltau(*column).statistic for column in columns]
     cells = [f"{tau:.2f}" if tau == tau else "" for tau in taus]
     sign = -1 if conventions.higher_is_better(metric) else 1
     orders = []
-    for values in of_both(metric):
-        ranked = sorted(zip(values, shared), key=lambda pair: sign * pair[0])
+    for means in columns[metrics.index(metric)]:
+        ranked = sorted(zip(means, shared), key=lambda pair: sign * pair[0])
         orders.append(", ".join(name for _, name in ranked))
     return (
         f"Kendall's tau between our order of the {len(shared)} methods that both have "
@@ -112,13 +123,11 @@ def order(result: Result | None, table: Table, metric: str) -> str:
     )
 
 
-def chosen(result: Result | None) -> str:
+def chosen(result: Result) -> str:
     """Returns which candidates were chosen, and in how many folds.
 
     Only the flags in which the candidates of a method differ are written.
     """
-    if result is None:
-        return ""
     candidates = collections.defaultdict(set)
     for row in [*result.cells, *result.selected]:
         candidates[row["method"]].add(row["candidate"])
@@ -138,8 +147,7 @@ def chosen(result: Result | None) -> str:
         if len(flags) == 1:
             names = [f"the only one ({sum(of_method.values())})"]
         rows.append([method, str(len(flags)), "; ".join(names)])
-    header = ["method", "candidates", "chosen (in so many folds)"]
-    return markdown(header, rows)
+    return markdown(["method", "candidates", "chosen (in so many folds)"], rows)
 
 
 def _settings(flags: Sequence[str]) -> str:
@@ -150,15 +158,12 @@ def _settings(flags: Sequence[str]) -> str:
 def _ours(
     result: Result, method: str, metrics: Sequence[str], digits: int
 ) -> list[str]:
-    against = result.comparison["test"].get("against", "best")
-    arrows = {
-        "worse": comparison_tables.DOWN,
-        "better": comparison_tables.UP,
-    }
-    marks = {"worse": comparison_tables.DAGGER} if against == "best" else arrows
+    marks = {"worse": comparison_tables.DOWN, "better": comparison_tables.UP}
+    if result.comparison["test"].get("against", "best") == "best":
+        marks = {"worse": comparison_tables.DAGGER}
     cells = []
     for metric in metrics:
-        figure = result.runs[method][metric]
+        figure = result.methods[method][metric]
         text = f"{figure['mean']:.{digits}f}"
         if figure.get("best"):
             text = f"**{text}**"
@@ -169,56 +174,34 @@ def _ours(
     return cells
 
 
-def _published(table: Table, method: str, metrics: Sequence[str]) -> list[str]:
+def _theirs(table: Published, method: str, metrics: Sequence[str]) -> list[str]:
+    row = table.rows[method]
     cells = []
     for metric in metrics:
         column = table.metrics.index(metric)
-        value = table.values[method][column]
-        others = [row[column] for row in table.values.values()]
-        best = max(others) if conventions.higher_is_better(metric) else min(others)
-        text = f"{value:.{table.digits}f}"
-        if table.ranked and value == best:
+        best = max if conventions.higher_is_better(metric) else min
+        text = f"{row['values'][column]:.{table.digits}f}"
+        if table.ranked and row["values"][column] == best(
+            other["values"][column] for other in table.rows.values()
+        ):
             text = f"**{text}**"
-        if method in table.errors:
-            text += f" ±{table.errors[method][column]:.{table.digits}f}"
-        cells.append(
-            text + (table.marks[method][column] if method in table.marks else "")
-        )
+        if "errors" in row:
+            text += f" ±{row['errors'][column]:.{table.digits}f}"
+        cells.append(text + (row["marks"][column] if "marks" in row else ""))
     return cells
-
-
-def _of_paper(table: Table) -> str:
-    rows = [[name, *_published(table, name, table.metrics)] for name in table.values]
-    text = markdown(["published", *map(heading, table.metrics)], rows)
-    return f"{text}\n\n{_published_caption(table)}"
-
-
-def _published_caption(table: Table) -> str:
-    marks = [f"{mark} {says}" for mark, says in table.meaning.items()]
-    sentences = [
-        f"Published: {table.source}",
-        table.collection,
-        f"convention: {table.convention}",
-        *marks,
-    ]
-    return "; ".join(sentences) + "." + (f" {table.note}" if table.note else "")
 
 
 def _caption(result: Result) -> str:
     """Returns what the marks of our figures say."""
-    test: Mapping = result.comparison["test"]
+    test = result.comparison["test"]
     over = "folds" if len(result.experiment["folds"]) > 1 else "seeds"
-    errors = (result.error(n, m) for n in result.runs for m in result.metrics)
-    spread = f"± is the standard error over {over}"
-    spread = "" if all(error is None for error in errors) else spread
-    name = TESTS.get(test["test"], test["test"])
-    details = [name, test["alternative"]]
+    errors = {result.error(n, m) for n in result.methods for m in result.metrics}
+    spread = f"± is the standard error over {over}; " if errors != {None} else ""
+    details = [TESTS.get(test["test"], f"{test['test']} test"), test["alternative"]]
     if test["correction"] != "none":
         details.append(test["correction"].capitalize())
     details.append(f"{100 * test['level']:g}%")
-    if test.get("against", "best") == "best":
-        marks = "† is significantly worse than the best of ours"
-    else:
+    marks = "† is significantly worse than the best of ours"
+    if test.get("against", "best") != "best":
         marks = f"↑ and ↓ are significantly better and worse than {test['against']}"
-    said = f"{marks} ({', '.join(details)})"
-    return "Ours: " + "; ".join(filter(None, [spread, said])) + "."
+    return f"Ours: {spread}{marks} ({', '.join(details)})."

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import unicodedata
 
+from pipelines.comparing.titles import title_of
 from tfr_ext import evaluation
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.comparison_options import BEST, ONE_SIDED, Options
@@ -24,7 +25,6 @@ _CORRECTIONS = {
     "bonferroni": "Bonferroni correction over {} comparisons",
     "holm": "Holm correction over {} comparisons",
 }
-_SHORT = {"precision": "P"}
 _LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -61,18 +61,6 @@ class Cell:
     text: str
     mark: str
     best: bool
-
-
-def title_of(metric: str) -> str:
-    """Returns a metric's name as papers have it.
-
-    Examples:
-        >>> title_of('ndcg_10'), title_of('precision_5'), title_of('map')
-        ('NDCG@10', 'P@5', 'MAP')
-    """
-    name, _, cut_off = metric.partition("_")
-    name = "nERR" if name == "nerr" else _SHORT.get(name, name.upper())
-    return f"{name}@{cut_off}" if cut_off else name
 
 
 def cell(comparison: Comparison, run: str, metric: str) -> Cell:

@@ -25,7 +25,7 @@ from tests.elwc_files import elwc, put
 from tfr_ext import data
 from tfr_ext.data.elwc import arrays, diagnosis
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.grid
 
 EXAMPLES = int(os.environ.get("TFR_EXT_FUZZ", "0"))
 

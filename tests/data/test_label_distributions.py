@@ -5,14 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists, with_distributions
 from tfr_ext import data
-
-
-def with_distributions(lists, num_grades=3, seed=0):
-    rng = np.random.default_rng(seed)
-    drawn = rng.dirichlet(np.ones(num_grades), lists.num_items).astype(np.float32)
-    return dataclasses.replace(lists, label_distributions=drawn)
 
 
 def test_batches_of_one_hot_labels():

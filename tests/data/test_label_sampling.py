@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
-from tests.pipelines.test_train import SMALL, bad, train
+from tests.commands import SMALL, bad, train
+from tests.helpers import make_lists
 from tfr_ext import data
 
 
@@ -115,6 +115,7 @@ def results(directory):
     return state["history"], (directory / "metrics.json").read_text()
 
 
+@pytest.mark.grid
 def test_the_flags(tmp_path):
     flags = (*SMALL, "--num_epochs=2", "--label_sampling=epoch")
     train(*flags, f"--model_dir={tmp_path}/a")

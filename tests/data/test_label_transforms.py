@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import data, evaluation, losses
 from tfr_ext.core import grades
 from tfr_ext.training import heads

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import data
 
 

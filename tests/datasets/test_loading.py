@@ -10,6 +10,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from tests.datasets import layouts
+from tests.helpers import assert_same_lists
 from tfr_ext import data, datasets
 
 
@@ -23,14 +24,6 @@ def load(tmp_path):
     return load
 
 
-def assert_same(lists, expected):
-    for name in ("features", "labels", "row_splits"):
-        np.testing.assert_array_equal(getattr(lists, name), getattr(expected, name))
-    assert lists.features.dtype == lists.labels.dtype == np.float32
-    assert list(lists.query_ids) == list(expected.query_ids)
-    assert lists.doc_ids == expected.doc_ids
-
-
 def test_the_lists_are_those_of_the_text(load, tmp_path):
     fold = tmp_path / "files" / "MQ2008" / "Fold1"
     layouts.write_fold(fold, 46)
@@ -39,7 +32,7 @@ def test_the_lists_are_those_of_the_text(load, tmp_path):
     (fold / "train.txt").write_text(many)
     for split, name in (("train", "train"), ("valid", "vali"), ("test", "test")):
         expected = data.read_letor(fold / f"{name}.txt")
-        assert_same(load("letor4/mq2008_fold1", split), expected)
+        assert_same_lists(load("letor4/mq2008_fold1", split), expected)
     assert load("letor4/mq2008_fold1").num_lists == 150
 
 
@@ -49,7 +42,9 @@ def test_a_prepared_data_set_needs_no_files(load, tmp_path):
     first = load("mslr_web/10k_fold2", "test")
     assert first.doc_ids == ["t0-1", "t1-1", "t1-2"]
     fold.rename(tmp_path / "gone")
-    assert_same(datasets.load("mslr_web/10k_fold2", "test", tmp_path / "data"), first)
+    assert_same_lists(
+        datasets.load("mslr_web/10k_fold2", "test", tmp_path / "data"), first
+    )
 
 
 def test_null_becomes_0_and_is_counted(load, tmp_path, caplog):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tensorflow_datasets.ranking import libsvm_ranking_parser
 
-from tests.datasets.test_loading import assert_same
+from tests.helpers import assert_same_lists
 from tfr_ext import data, datasets
 
 FILES = {"train": "train", "valid": "vali", "test": "test"}
@@ -45,7 +45,7 @@ def test_five_folds(real_data, tmp_path, name, directory, expected):
         tests.append(parts["test"])
         for split, file in FILES.items():
             path = real_data / directory / f"Fold{fold}" / f"{file}.txt"
-            assert_same(parts[split], data.read_letor(path))
+            assert_same_lists(parts[split], data.read_letor(path))
     assert counts(tests) == expected
     # The reader of TFDS's own builders, on the last file.
     width = tests[-1].num_features
@@ -76,7 +76,7 @@ def test_ohsumed_with_null_values(real_data, tmp_path):
     assert set(lists.labels) == {0, 1, 2}
     text = (real_data / "ohsumed_null.txt").read_text()
     assert builder.info.metadata["train_null_values"] == text.count(":NULL") > 0
-    assert_same(lists, data.read_letor(real_data / "ohsumed_null.txt"))
+    assert_same_lists(lists, data.read_letor(real_data / "ohsumed_null.txt"))
 
 
 def test_mslr_web(real_data, tmp_path):

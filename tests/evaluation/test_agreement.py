@@ -7,9 +7,9 @@ import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
-from ir_measures import AP, ERR, RR, P, nDCG
+from ir_measures import AP, ERR, RR, P, R, Success, nDCG
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import data, evaluation
 
 # Ties, lists of one, lists without anything relevant, long lists.
@@ -17,6 +17,7 @@ LENGTHS = [1, 1, 2, 3, 5, 8, 13, 40, 120] * 4
 NAMES = [
     *("ndcg_1", "ndcg_3", "ndcg_10", "ndcg", "precision_1", "precision_5"),
     *("precision_10", "map", "map_5", "mrr", "mrr_5", "err_5", "err_10"),
+    *("recall_5", "recall_10", "recall", "hits_1", "hits_5", "hits_10"),
 ]
 TREC_EVAL = {
     "ndcg_1": "ndcg_cut_1",
@@ -29,6 +30,12 @@ TREC_EVAL = {
     "map": "map",
     "map_5": "map_cut_5",
     "mrr": "recip_rank",
+    "recall_5": "recall_5",
+    "recall_10": "recall_10",
+    "recall": "set_recall",
+    "hits_1": "success_1",
+    "hits_5": "success_5",
+    "hits_10": "success_10",
 }
 IR_MEASURES = {
     "ndcg_3": nDCG @ 3,
@@ -39,6 +46,10 @@ IR_MEASURES = {
     "map_5": AP @ 5,
     "mrr": RR,
     "mrr_5": RR @ 5,
+    "recall_5": R @ 5,
+    "recall_10": R @ 10,
+    "hits_1": Success @ 1,
+    "hits_5": Success @ 5,
 }
 GAINS = {grade: 2**grade - 1 for grade in range(5)}
 EXPONENTIAL = {
@@ -55,6 +66,8 @@ FROM_2 = {
     "map_5": AP(rel=2) @ 5,
     "mrr": RR(rel=2),
     "mrr_5": RR(rel=2) @ 5,
+    "recall_5": R(rel=2) @ 5,
+    "hits_5": Success(rel=2) @ 5,
 }
 
 

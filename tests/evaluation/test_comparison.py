@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.evaluation.test_runs import write_run
+from tests.files import write_run
 from tfr_ext.evaluation import comparison
 from tfr_ext.evaluation.comparison import Options, compare
 

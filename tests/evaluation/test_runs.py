@@ -1,33 +1,13 @@
 """Runs, read from directories as the commands leave them."""
 
-import json
-
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
+from tests.files import write_run
+from tests.helpers import make_lists
 from tfr_ext import evaluation
 from tfr_ext.evaluation import runs
 from tfr_ext.training import outputs
-
-
-def write_run(directory, values, queries=None, convention=None, history="", **report):
-    """Writes the files of a finished run that a comparison reads."""
-    directory.mkdir(parents=True, exist_ok=True)
-    lengths = {len(column) for column in values.values()}
-    queries = queries or [f"q{i}" for i in range(*lengths)]
-    lines = ["\t".join(["query", *values])]
-    for i, query in enumerate(queries):
-        cells = [column[i] for column in values.values()]
-        lines.append(
-            "\t".join([query, *("" if np.isnan(c) else f"{c:.9g}" for c in cells)])
-        )
-    (directory / "per_query.tsv").write_text("\n".join(lines) + "\n")
-    report = {"convention": convention or {"gain": "linear"}, **report}
-    (directory / "metrics.json").write_text(json.dumps(report))
-    if history:
-        (directory / "history.tsv").write_text(history)
-    return str(directory)
 
 
 def test_arguments(tmp_path, monkeypatch):

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import compiled, value_and_gradient
+from tests.losses import invalid_arguments as wrong
 from tfr_ext import losses
 
 
@@ -84,105 +86,13 @@ class MultinomialOfScores(losses.PointwiseKLMultinomialLoss):
         )
 
 
-_SMOOTHI_INVALID = (
-    ({"gain": "cubic"}, "gain"),
-    ({"metric": "map", "gain": "linear"}, "gain"),
-    ({"alpha": 0.0}, "alpha"),
-    ({"alpha": -1}, "alpha"),
-    ({"alpha": float("nan")}, "alpha"),
-    ({"alpha": "1"}, "alpha"),
-    ({"alpha": 1e30}, "alpha"),
-    ({"alpha": {"class_name": "Nonsense", "config": {}}}, "alpha"),
-    ({"delta": 0.0}, "delta"),
-    ({"delta": 0.5}, "delta"),
-    ({"topn": 0}, "topn"),
-    ({"topn": 2.5}, "topn"),
-    ({"metric": "dcg"}, "metric"),
-    ({"relevance_threshold": 0.0}, "relevance_threshold"),
-    ({"relevance_threshold": "high"}, "relevance_threshold"),
-    ({"max_label": "4"}, "max_label"),
-    ({"metric": "err"}, "max_label"),
-    ({"metric": "err", "max_label": -1.0}, "max_label"),
-    ({"stop_gradient": 1}, "stop_gradient"),
-    ({"ragged": "yes"}, "ragged"),
-)
-
 # A schedule as a config has it; the contract's tests see its value at step 0.
 SCHEDULE = tf.keras.optimizers.schedules.serialize(
     tf.keras.optimizers.schedules.ExponentialDecay(2.0, 10, 0.5)
 )
 
-_PIRANK_INVALID = (
-    ({"temperature": 0.0}, "temperature"),
-    ({"temperature": "warm"}, "temperature"),
-    ({"topn": 0}, "topn"),
-    ({"straight_through": 1}, "straight_through"),
-    ({"depth": 0}, "depth"),
-    ({"depth": 1.5}, "depth"),
-    ({"depth": 2, "branching": [3]}, "branching"),
-    ({"depth": 2, "branching": [3, 0]}, "branching"),
-    ({"depth": 2, "branching": 3}, "branching"),
-    ({"depth": 2, "merge_topn": [3, 4], "topn": 5}, "merge_topn"),
-    ({"depth": 2, "merge_topn": [3, 5], "topn": None}, "merge_topn"),
-    ({"depth": 2, "branching": [4, 4], "merge_topn": [1, 2], "topn": 2}, "merge_topn"),
-    ({"depth": 2, "branching": [4, 4], "merge_topn": [5, 2], "topn": 2}, "merge_topn"),
-    ({"depth": 2, "merge_temperatures": [5.0]}, "merge_temperatures"),
-    ({"depth": 2, "merge_temperatures": [6.0, 5.0]}, "merge_temperatures"),
-    ({"depth": 2, "merge_temperatures": [1.0, 2.0]}, "merge_temperatures"),
-    ({"depth": 2, "merge_temperatures": [-1.0, 5.0]}, "merge_temperatures"),
-)
-_WASSRANK_INVALID = (
-    ({"regularization": 0.0}, "regularization"),
-    ({"regularization": 1e-7}, "regularization"),
-    ({"relevance_gap": 1e31}, "relevance_gap"),
-    ({"num_iterations": 0}, "num_iterations"),
-    ({"num_iterations": 2.5}, "num_iterations"),
-    ({"variance_penalty": 0.0}, "variance_penalty"),
-    ({"relevance_gap": -1.0}, "relevance_gap"),
-    ({"gain_base": 1.0}, "gain_base"),
-    ({"score_scale": 0.0}, "score_scale"),
-    ({"score_scale": float("inf")}, "score_scale"),
-)
 _SMOOTH = {"straight_through": False, "temperature": 1.0}
 _TREE = {"depth": 2, "branching": [3, 2], "topn": 3}
-_COMMON_INVALID = (({"from_logits": 1}, "from_logits"), ({"ragged": 1}, "ragged"))
-_CLASS_INVALID = (
-    ({"relevance_threshold": 0.0}, "relevance_threshold"),
-    ({"relevance_threshold": None}, "relevance_threshold"),
-    ({"class_balance": "epoch"}, "class_balance"),
-    ({"class_balance": True}, "class_balance"),
-    *_COMMON_INVALID,
-)
-_TRIALS_INVALID = tuple(
-    ({"num_trials": wrong}, "num_trials") for wrong in (0, -3, 2.5, "2", True, None)
-)
-_SIGMA_INVALID = tuple(
-    ({"sigma": wrong}, "sigma") for wrong in (0.0, -1.0, float("inf"), "wide", None)
-)
-_MAX_LABEL_INVALID = tuple(
-    ({"max_label": wrong}, "max_label") for wrong in (0.0, -1.0, float("inf"), None)
-)
-_PAIRWISE_INVALID = (
-    ({"margin": -0.1}, "margin"),
-    ({"margin": float("inf")}, "margin"),
-    ({"margin": float("nan")}, "margin"),
-    ({"margin": "wide"}, "margin"),
-    ({"symmetric": 1}, "symmetric"),
-    *_COMMON_INVALID,
-)
-_GRADES_INVALID = tuple(
-    ({"grade_values": wrong}, "grade_values")
-    for wrong in (
-        [],
-        [1.0],
-        [0.0, 0.0],
-        [1.0, 0.0],
-        [0, float("inf")],
-        [None, 1],
-        "01",
-        3,
-    )
-)
 
 
 def _kl(key: str, invalid: Any = (), lifted: Any = None, **kwargs: Any) -> LossCase:
@@ -197,12 +107,16 @@ _MULTINOMIAL = "pointwise_kl_multinomial_loss"
 _KL_CASES = [
     _kl(
         _POINTWISE,
-        _TRIALS_INVALID + _MAX_LABEL_INVALID + _CLASS_INVALID,
+        wrong.TRIALS + wrong.MAX_LABEL + wrong.CLASS,
         max_label=3.0,
     ),
     _kl(_POINTWISE, max_label=3.0, class_balance="list", num_trials=1),
     _kl(_POINTWISE, max_label=3.0, class_balance=None, from_logits=False),
-    _kl(_MULTINOMIAL, _GRADES_INVALID + _CLASS_INVALID, MultinomialOfScores),
+    _kl(
+        _MULTINOMIAL,
+        wrong.GRADES + wrong.CLASS,
+        MultinomialOfScores,
+    ),
     _kl(
         _MULTINOMIAL,
         (),
@@ -212,89 +126,24 @@ _KL_CASES = [
         class_balance="list",
     ),
     _kl(_MULTINOMIAL, (), MultinomialOfScores, class_balance=None, from_logits=False),
-    _kl(_BINOMIAL, _TRIALS_INVALID + _PAIRWISE_INVALID),
+    _kl(_BINOMIAL, wrong.TRIALS + wrong.PAIRWISE),
     _kl(_BINOMIAL, num_trials=3, margin=0.5, symmetric=True),
     _kl(_BINOMIAL, margin=0.0, num_trials=100),
     _kl(_BINOMIAL, from_logits=False, margin=2.0),
-    _kl(_GAUSSIAN, _SIGMA_INVALID + _PAIRWISE_INVALID),
+    _kl(_GAUSSIAN, wrong.SIGMA + wrong.PAIRWISE),
     _kl(_GAUSSIAN, sigma=0.05, margin=3.0, symmetric=True),
     _kl(_GAUSSIAN, from_logits=False, margin=0.2),
     _kl(
         _LISTWISE,
-        _SIGMA_INVALID + _MAX_LABEL_INVALID + _CLASS_INVALID,
+        wrong.SIGMA + wrong.MAX_LABEL + wrong.CLASS,
         max_label=3.0,
     ),
     _kl(_LISTWISE, max_label=3.0, relevance_threshold=0.5, class_balance="batch"),
     _kl(_LISTWISE, max_label=3.0, sigma=0.1, class_balance=None, from_logits=False),
 ]
 
-_LIST_AP_INVALID = (
-    *(({"num_bins": wrong}, "num_bins") for wrong in (1, 2.5, True, None)),
-    ({"relevance_threshold": 0.0}, "relevance_threshold"),
-)
-_APPROX_INVALID = (
-    ({"gain": "cubic"}, "gain"),
-    ({"metric": "map", "gain": "linear"}, "gain"),
-    ({"metric": "err"}, "metric"),
-    ({"metric": "precision"}, "topn"),
-    ({"topn": 0}, "topn"),
-    ({"alpha": 0.0}, "alpha"),
-    ({"beta": -1.0}, "beta"),
-    ({"beta": 1e31}, "beta"),
-    ({"relevance_threshold": 0.0}, "relevance_threshold"),
-)
-_SOFT_RANK_INVALID = (
-    ({"gain": "cubic"}, "gain"),
-    ({"metric": "map", "gain": "linear"}, "gain"),
-    ({"metric": "mrr"}, "metric"),
-    ({"metric": "precision"}, "topn"),
-    ({"topn": 1.5}, "topn"),
-    ({"regularization": 0.0}, "regularization"),
-    ({"regularization": 1e30}, "regularization"),
-    ({"regularization": "low"}, "regularization"),
-    ({"beta": 0.0}, "beta"),
-    ({"relevance_threshold": -1.0}, "relevance_threshold"),
-)
-
-_SOFT_SORT_INVALID = (
-    ({"gain": "cubic"}, "gain"),
-    ({"metric": "map", "gain": "linear"}, "gain"),
-    ({"temperature": 0.0}, "temperature"),
-    ({"temperature": "warm"}, "temperature"),
-    ({"temperature": 1e31}, "temperature"),
-    ({"temperature": {"class_name": "Nonsense", "config": {}}}, "temperature"),
-    ({"metric": "dcg"}, "metric"),
-    ({"metric": "arp", "form": "position"}, "metric"),
-    ({"metric": "precision", "form": "position"}, "topn"),
-    ({"metric": "err"}, "max_label"),
-    ({"max_label": "4"}, "max_label"),
-    ({"topn": 0}, "topn"),
-    ({"topn": 2.5}, "topn"),
-    ({"form": "ranks"}, "form"),
-    ({"form": None}, "form"),
-    ({"beta": 0.0}, "beta"),
-    ({"beta": 1e31}, "beta"),
-    ({"relevance_threshold": 0.0}, "relevance_threshold"),
-    ({"ragged": 1}, "ragged"),
-)
-
-_SINKHORN_INVALID = (
-    ({"gain": "cubic"}, "gain"),
-    ({"metric": "map", "gain": "linear"}, "gain"),
-    ({"metric": "err"}, "metric"),
-    ({"metric": "precision"}, "topn"),
-    ({"topn": 0}, "topn"),
-    ({"regularization": 0.0}, "regularization"),
-    ({"regularization": 1e-4}, "regularization"),
-    ({"regularization": "low"}, "regularization"),
-    ({"num_iterations": 0}, "num_iterations"),
-    ({"num_iterations": 2.5}, "num_iterations"),
-    ({"beta": -1.0}, "beta"),
-    ({"relevance_threshold": 0.0}, "relevance_threshold"),
-)
-
 CASES: list[LossCase] = [
-    LossCase("smoothi_loss", invalid=_SMOOTHI_INVALID),
+    LossCase("smoothi_loss", invalid=wrong.SMOOTHI),
     LossCase("smoothi_loss", {"topn": 3, "alpha": 10.0}),
     LossCase("smoothi_loss", {"delta": 1e-12}),
     LossCase("smoothi_loss", {"alpha": SCHEDULE}),
@@ -308,7 +157,7 @@ CASES: list[LossCase] = [
     LossCase("smoothi_loss", {"gain": "power"}),
     LossCase("smoothi_loss", {"gain": "power", "topn": 2}),
     LossCase("smoothi_loss", {"gain": "linear"}),
-    LossCase("pirank_ndcg_loss", invalid=_PIRANK_INVALID),
+    LossCase("pirank_ndcg_loss", invalid=wrong.PIRANK),
     LossCase("pirank_ndcg_loss", {"topn": 2, **_SMOOTH}),
     LossCase("pirank_ndcg_loss", {"topn": None, **_SMOOTH}),
     LossCase("pirank_ndcg_loss", {"topn": 70, **_SMOOTH}),
@@ -320,10 +169,10 @@ CASES: list[LossCase] = [
         {"depth": 3, "branching": [2, 2, 2], "merge_temperatures": [1.0, 2.0, 5.0]},
         by_position=True,
     ),
-    LossCase("pirank_arp_loss", invalid=_PIRANK_INVALID[:8]),
+    LossCase("pirank_arp_loss", invalid=wrong.PIRANK[:8]),
     LossCase("pirank_arp_loss", {"topn": 2, **_SMOOTH}),
     LossCase("pirank_arp_loss", {**_TREE, **_SMOOTH, "topn": None}, by_position=True),
-    LossCase("neural_sort_cross_entropy_loss", invalid=_PIRANK_INVALID[:2]),
+    LossCase("neural_sort_cross_entropy_loss", invalid=wrong.PIRANK[:2]),
     LossCase("neural_sort_cross_entropy_loss", _SMOOTH),
     LossCase(
         "wass_rank_loss",
@@ -335,7 +184,7 @@ CASES: list[LossCase] = [
         },
         empty_is_zero=False,
     ),
-    LossCase("wass_rank_loss", invalid=_WASSRANK_INVALID, empty_is_zero=False),
+    LossCase("wass_rank_loss", invalid=wrong.WASSRANK, empty_is_zero=False),
     LossCase(
         "wass_rank_loss",
         {"regularization": 5.0, "num_iterations": 3, "score_scale": 2.0},
@@ -348,18 +197,18 @@ CASES: list[LossCase] = [
         empty_is_zero=False,
     ),
     *_KL_CASES,
-    LossCase("list_net_loss", empty_is_zero=False, invalid=_COMMON_INVALID[1:]),
-    LossCase("list_ap_loss", invalid=_LIST_AP_INVALID),
+    LossCase("list_net_loss", empty_is_zero=False, invalid=wrong.COMMON[1:]),
+    LossCase("list_ap_loss", invalid=wrong.LIST_AP),
     LossCase("list_ap_loss", {"num_bins": 2, "relevance_threshold": 2.0}),
     LossCase("list_ap_loss", {"num_bins": 33}),
-    LossCase("approx_metric_loss", invalid=_APPROX_INVALID),
+    LossCase("approx_metric_loss", invalid=wrong.APPROX),
     LossCase("approx_metric_loss", {"topn": 3, "alpha": 1.0, "beta": 2.0}),
     LossCase("approx_metric_loss", {"gain": "power"}),
     LossCase("approx_metric_loss", {"gain": "linear", "topn": 2}),
     LossCase("approx_metric_loss", {"metric": "precision", "topn": 2}),
     LossCase("approx_metric_loss", {"metric": "map", "alpha": 1.0}),
     LossCase("approx_metric_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
-    LossCase("soft_sort_loss", invalid=_SOFT_SORT_INVALID),
+    LossCase("soft_sort_loss", invalid=wrong.SOFT_SORT),
     LossCase("soft_sort_loss", {"form": "position"}),
     LossCase("soft_sort_loss", {"gain": "power", "topn": 3}),
     LossCase("soft_sort_loss", {"form": "position", "gain": "power"}),
@@ -373,13 +222,13 @@ CASES: list[LossCase] = [
     LossCase("soft_sort_loss", {"metric": "mrr"}),
     LossCase("soft_sort_loss", {"metric": "err", "max_label": 3.0}),
     LossCase("soft_sort_loss", {"temperature": SCHEDULE}),
-    LossCase("fast_soft_rank_loss", invalid=_SOFT_RANK_INVALID),
+    LossCase("fast_soft_rank_loss", invalid=wrong.SOFT_RANK),
     LossCase("fast_soft_rank_loss", {"topn": 3, "regularization": 5.0, "beta": 2.0}),
     LossCase("fast_soft_rank_loss", {"gain": "power", "topn": 2}),
     LossCase("fast_soft_rank_loss", {"metric": "precision", "topn": 2, "beta": 1.0}),
     LossCase("fast_soft_rank_loss", {"metric": "map", "regularization": 0.7}),
     LossCase("fast_soft_rank_loss", {"metric": "map", "topn": 3, "beta": 1.0}),
-    LossCase("sinkhorn_sort_loss", invalid=_SINKHORN_INVALID),
+    LossCase("sinkhorn_sort_loss", invalid=wrong.SINKHORN),
     LossCase("sinkhorn_sort_loss", {"topn": 3, "regularization": 0.1, "beta": 2.0}),
     LossCase("sinkhorn_sort_loss", {"gain": "power"}),
     LossCase("sinkhorn_sort_loss", {"metric": "precision", "topn": 2}),
@@ -394,8 +243,28 @@ CASES: list[LossCase] = [
 # The first case of each loss.
 ONE_EACH: list[LossCase] = list({case.key: case for case in reversed(CASES)}.values())
 
-# All cases as parameters of tests; what one of each loss does not need is exhaustive.
+# All cases as parameters of tests: `make test` runs the first of each loss.
 PARAMETERS = [
-    pytest.param(case, marks=[] if case in ONE_EACH else pytest.mark.exhaustive)
+    pytest.param(case, marks=[] if case in ONE_EACH else pytest.mark.grid)
     for case in CASES
 ]
+
+LABELS = [[2.0, 0.0, 1.0, 3.0, 0.0], [0.0, 1.0, 0.0, 0.0, 2.0]]
+SCORES = [[0.3, -0.2, 1.7, 0.9, -1.1], [2.0, 0.1, -0.4, 1.2, 0.6]]
+
+
+def batch(dtype=tf.float32):
+    """Two lists of five items, one of them with a list of three inside padding."""
+    labels = tf.constant(LABELS + [[1.0, 0.0, 2.0, -1.0, -1.0]])
+    scores = tf.constant(SCORES + [[0.5, 0.2, 0.1, 7.0, -3.0]], dtype)
+    return labels, scores
+
+
+def assert_graph_equals_eager(case, shape, jit):
+    labels, scores = batch()
+    loss = case.build()
+    value, slopes = value_and_gradient(loss, labels, scores)
+    step = compiled(loss, *[tf.TensorSpec(shape)] * 2, jit=jit)
+    graph_value, graph_slopes = step(labels, scores)
+    np.testing.assert_allclose(graph_value, value, rtol=1e-5)
+    np.testing.assert_allclose(graph_slopes, slopes, rtol=1e-4, atol=1e-6)

@@ -10,17 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.files import event_values
 from tests.losses import cases
+from tests.losses.annealed import Recorder, X, Y, build_model, doubling, keras_schedules
 from tfr_ext import losses
 from tfr_ext.core import checks
 from tfr_ext.losses.annealing import Annealed
 
 LABELS, SCORES = [[2.0, 0.0, 1.0]], [[0.3, -0.2, 1.7]]
-keras_schedules = tf.keras.optimizers.schedules
-
-
-def doubling(initial=1.0, steps=1):
-    return keras_schedules.ExponentialDecay(initial, steps, 2.0)
 
 
 @tf.keras.utils.register_keras_serializable(package="tfr_ext_tests")
@@ -146,26 +143,6 @@ def test_what_is_neither_number_nor_schedule_is_told(value):
         Annealed("temperature", value, checks.positive)
 
 
-def build_model():
-    inputs = tf.keras.Input([3])
-    model = tf.keras.Model(inputs, tf.keras.layers.Dense(3)(inputs))
-    model.set_weights([np.eye(3), np.zeros(3)])
-    return model
-
-
-X = np.float32([[0.1, 0.2, 0.3], [0.3, 0.1, 0.2], [1.0, 2.0, 0.0], [0.5, 0.0, 1.0]])
-Y = np.float32([[1, 0, 2], [0, 1, 0], [2, 1, 0], [0, 0, 1]])
-
-
-class Recorder(tf.keras.callbacks.Callback):
-    def __init__(self, loss):
-        super().__init__()
-        self.loss, self.seen = loss, []
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.seen.append(self.loss.scheduled_values()["alpha"])
-
-
 EACH_STEP = [2.0**step for step in range(8)]
 
 
@@ -211,17 +188,6 @@ def test_tensorboard_has_the_values(tmp_path):
     assert event_values(tmp_path, "epoch_alpha") == [8.0, 128.0, 2048.0]
 
 
-def event_values(directory, tag):
-    """The values of a tag in the event files anywhere below a directory, by step."""
-    values = {}
-    for path in directory.rglob("events.out.tfevents.*"):
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
-            for value in event.summary.value:
-                if value.tag == tag:
-                    values[event.step] = float(tf.make_ndarray(value.tensor))
-    return [values[step] for step in sorted(values)]
-
-
 def test_a_saved_compiled_model_keeps_the_schedule(tmp_path):
     model = build_model()
     model.compile("adam", losses.SmoothILoss(alpha=doubling()))
@@ -245,14 +211,14 @@ TWO_REPLICAS = textwrap.dedent(
     )
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
-    from tests.losses import test_annealing as cases
+    from tests.losses import annealed
     from tfr_ext import losses
 
     def fitted():
-        loss = losses.SmoothILoss(alpha=cases.doubling())
-        model, recorder = cases.build_model(), cases.Recorder(loss)
+        loss = losses.SmoothILoss(alpha=annealed.doubling())
+        model, recorder = annealed.build_model(), annealed.Recorder(loss)
         model.compile("sgd", loss)
-        data = tf.data.Dataset.from_tensor_slices((cases.X, cases.Y)).batch(2)
+        data = tf.data.Dataset.from_tensor_slices((annealed.X, annealed.Y)).batch(2)
         history = model.fit(
             data, epochs=3, verbose=0, callbacks=[losses.LossAnnealing(loss), recorder]
         ).history

@@ -8,8 +8,10 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tests import oracles
+from tests.helpers import value_and_gradient
 from tests.oracles import baselines
-from tfr_ext import losses, positions
+from tfr_ext import losses
+from tfr_ext.core.sigmoids import soft_counts
 
 ORACLES = {
     "list_net_loss": baselines.list_net,
@@ -32,14 +34,6 @@ ARGUMENTS = [
 ]
 
 
-def value_and_slopes(loss, labels, scores):
-    scores = tf.constant(scores)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        value = loss(labels, scores)
-    return value.numpy(), tape.gradient(value, scores).numpy()
-
-
 def random_list(size, seed=0):
     rng = np.random.default_rng([seed, size])
     labels = rng.integers(0, 4, size).astype(float)
@@ -55,7 +49,7 @@ def test_value_and_gradient_equal_the_oracle(key, arguments, size):
     padded_labels = np.insert(labels, [0] * 4 + [size] * 5, -1.0)
     padded_scores = np.insert(scores, [0] * 4 + [size] * 5, 7.0)
     loss = losses.get(key, **arguments)
-    value, slopes = value_and_slopes(loss, [padded_labels], [padded_scores])
+    value, slopes = value_and_gradient(loss, [padded_labels], [padded_scores])
     oracle = functools.partial(ORACLES[key], labels=labels, **arguments)
     np.testing.assert_allclose(value, oracle(list(scores)).real, rtol=1e-10, atol=1e-12)
     few = range(size) if size < 100 else range(0, size, 29)
@@ -79,8 +73,8 @@ def test_approximated_ndcg_is_one_plus_that_of_tensorflow_ranking(temperature):
     scores = rng.normal(size=(6, 11)).astype(np.float32)
     ours = losses.ApproxMetricLoss("none", alpha=1 / temperature)
     theirs = tfr.keras.losses.ApproxNDCGLoss("none", temperature=temperature)
-    value, slopes = value_and_slopes(ours, labels, scores)
-    peer, peer_slopes = value_and_slopes(theirs, labels, scores)
+    value, slopes = value_and_gradient(ours, labels, scores)
+    peer, peer_slopes = value_and_gradient(theirs, labels, scores)
     np.testing.assert_allclose(value[:, 0], 1 + np.ravel(peer), atol=1e-6)
     np.testing.assert_allclose(slopes, peer_slopes, atol=1e-6)
 
@@ -117,8 +111,8 @@ def test_list_ap_of_scores_at_bin_centres_is_the_exact_average_precision():
 def test_list_ap_does_not_depend_on_the_scale_of_scores():
     labels, scores = random_list(12, seed=4)
     loss = losses.ListAPLoss()
-    value, slopes = value_and_slopes(loss, [labels], [scores])
-    other, other_slopes = value_and_slopes(loss, [labels], [100 * scores - 7])
+    value, slopes = value_and_gradient(loss, [labels], [scores])
+    other, other_slopes = value_and_gradient(loss, [labels], [100 * scores - 7])
     np.testing.assert_allclose(value, other)
     np.testing.assert_allclose(slopes, 100 * other_slopes, rtol=1e-9)
 
@@ -129,14 +123,14 @@ def test_blocks_of_pairs_give_what_one_matrix_gives(known, monkeypatch):
     rng = np.random.default_rng(5)
     x, weights = rng.normal(size=(2, 3, 50))
     monkeypatch.setattr("tfr_ext.core.blocks._BLOCK", 700)
-    monkeypatch.setattr("tfr_ext.positions._KEPT_PAIRS", 700)
+    monkeypatch.setattr("tfr_ext.core.sigmoids._KEPT_PAIRS", 700)
     shape = [3, 50] if known else [None, None]
 
     @tf.function(input_signature=[tf.TensorSpec(shape, tf.float64)])
     def both(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            counts = positions.soft_counts(x, tf.constant(weights), 1.7)
+            counts = soft_counts(x, tf.constant(weights), 1.7)
             total = tf.reduce_sum(counts * tf.range(50.0, dtype=tf.float64))
         return counts, tape.gradient(total, x)
 

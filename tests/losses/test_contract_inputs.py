@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tests.losses import cases
-from tests.losses.test_contract import (
+from tests.losses.cases import (
     LABELS,
     SCORES,
     assert_graph_equals_eager,
@@ -16,7 +16,10 @@ from tests.losses.test_contract import (
 )
 from tfr_ext import losses
 
-pytestmark = pytest.mark.parametrize("case", cases.ONE_EACH, ids=str)
+pytestmark = [
+    pytest.mark.first_case("case"),
+    pytest.mark.parametrize("case", cases.ONE_EACH, ids=str),
+]
 
 
 def test_ragged_input_needs_ragged_true(case):
@@ -51,7 +54,7 @@ def test_item_weights_are_normalised_as_tfr_does(case):
     np.testing.assert_allclose(weighted, plain * factors, rtol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["scalar", "[batch]", "[batch, 1]", "[batch, list]"])
+@pytest.mark.parametrize("form", ["[batch]", "scalar", "[batch, 1]", "[batch, list]"])
 def test_list_weights_in_every_form(case, form):
     labels, scores = batch()
     loss = case.build(reduction="none")
@@ -118,6 +121,7 @@ def test_scores_with_a_last_dimension_of_1_are_told_how_to_drop_it(case):
             assert np.isfinite(loss(labels, squeezed))
 
 
+@pytest.mark.first_case
 def test_ragged_rows_of_different_lengths_are_told(case):
     loss = case.build(ragged=True)
     labels = tf.ragged.constant([[1.0, 0.0], [0.0, 1.0, 0.0]])
@@ -132,12 +136,14 @@ def test_ragged_rows_of_different_lengths_are_told(case):
         graph(labels, scores)
 
 
+@pytest.mark.first_case
 def test_weights_in_a_graph_without_static_shapes_are_not_broadcast(case):
     loss = tf.function(case.build(), input_signature=[tf.TensorSpec([None, None])] * 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="as many rows"):
         loss(tf.ones([2, 3]), tf.ones([2, 3]), tf.ones([1, 3]))
 
 
+@pytest.mark.first_case
 def test_wrong_shapes_in_a_graph_without_static_shapes_are_refused(case):
     loss = tf.function(case.build(), input_signature=[tf.TensorSpec([None, None])] * 2)
     with pytest.raises(tf.errors.InvalidArgumentError, match="same shape"):
@@ -151,5 +157,6 @@ def test_wrong_weight_shapes_are_told(case, shape):
         case.build()(labels, scores, tf.ones(shape))
 
 
+@pytest.mark.grid
 def test_xla_without_static_shapes_equals_eager(case):
     assert_graph_equals_eager(case, [None, None], jit=True)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import value_and_gradient
 from tests.losses import cases
-from tfr_ext import losses, metrics
-from tfr_ext.metrics import exact_values
+from tfr_ext import losses, metrics, objectives
 
 # Values of each argument; where one does not fit the others, the next is tried.
 VALUES = {
@@ -35,7 +35,7 @@ VALUES = {
     "max_label": [4.0],
     "merge_temperatures": [[2.0, 5.0], [5.0]],
     "merge_topn": [[2, 1], [4, 3], [1], [3], [10]],
-    "metric": [*exact_values.names()],
+    "metric": objectives.names(),
     "num_bins": [7],
     "num_iterations": [3],
     "num_trials": [5],
@@ -56,6 +56,8 @@ NEEDS = {
     ("depth", 2): {"topn": 3},
     ("form", "position"): {"topn": 3},
     ("metric", "precision"): {"topn": 3},
+    ("metric", "recall"): {"topn": 3},
+    ("metric", "hits"): {"topn": 3},
     ("metric", "err"): {"max_label": 3.0},
     ("metric", "nerr"): {"max_label": 3.0},
 }
@@ -87,11 +89,8 @@ def of_loss(key):
     first = next(case for case in cases.ONE_EACH if case.key == key)
 
     def compute(loss):
-        scores = tf.constant(SCORES)
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(LABELS, scores)
-        return np.append(tape.gradient(value, scores), value.numpy().ravel())
+        value, slopes = value_and_gradient(loss, LABELS, SCORES)
+        return np.append(slopes, value.ravel())
 
     def build(**kwargs):
         return dataclasses.replace(first, kwargs=kwargs).build(reduction="none")
@@ -195,7 +194,7 @@ def test_every_argument_has_an_effect_or_is_refused(name):
         ),
         (
             lambda: metrics.RankingMetric("opa", gain="linear"),
-            "`gain` has an effect only with metric 'ndcg': leave it out. "
+            "`gain` has an effect only with metric 'dcg' or 'ndcg': leave it out. "
             "Received: 'linear'.",
         ),
     ],

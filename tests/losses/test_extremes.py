@@ -3,26 +3,23 @@
 TFR_EXT_FUZZ=1000 tries so many batches of every loss, with every type of scores.
 """
 
+import functools
 import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import compiled, gradient_step
 from tests.losses import cases
 
 FUZZ = int(os.environ.get("TFR_EXT_FUZZ", "0"))
 DTYPES = [tf.float32, tf.float16, tf.bfloat16, tf.float64] if FUZZ else [tf.float32]
-# Elsewhere graphs alone: what Keras trains with.
-OFTEN = [] if tf.__version__.startswith("2.15") or FUZZ else pytest.mark.exhaustive
-MODES = [
-    pytest.param("eager", marks=OFTEN),
-    "graph",
-    pytest.param("xla", marks=OFTEN),
-]
+# Graphs first: what Keras trains with.
+MODES = ["graph", "eager", "xla"]
 
 pytestmark = [
-    pytest.mark.contract,
+    pytest.mark.first_case("case"),
     pytest.mark.parametrize("case", cases.PARAMETERS, ids=str),
 ]
 
@@ -85,16 +82,10 @@ def amid_padding(rng, labels, scores, dtype):
 
 def step_of(loss, dtype, mode):
     """The sum of the losses of each list, and its gradient, as float64 arrays."""
-
-    def step(labels, scores):
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(labels, scores)
-        return value, tape.gradient(value, scores)
-
+    step = functools.partial(gradient_step, loss)
     if mode != "eager":
         specs = [tf.TensorSpec([None, None]), tf.TensorSpec([None, None], dtype)]
-        step = tf.function(step, input_signature=specs, jit_compile=mode == "xla")
+        step = compiled(loss, *specs, jit=mode == "xla")
 
     def numbers(labels, scores):
         value, slopes = step(tf.constant(labels), tf.cast(scores, dtype))

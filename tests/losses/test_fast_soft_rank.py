@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.losses.test_pirank import padded, random_lists, value_and_slopes
+from tests.helpers import padded, random_lists, value_and_gradient
 from tests.oracles import fast_soft_rank as oracles
-from tfr_ext import losses, positions, relaxations
+from tfr_ext import losses, objectives, relaxations
 
 METRICS = [
     {"metric": "ndcg", "topn": None, "beta": 10.0},
@@ -52,7 +52,7 @@ def test_loss_and_gradient_equal_the_oracle(metric, regularization):
     lists.append(([0.5, -0.5, 2.0], [0.0] * 3))
     labels, scores, places = padded(lists)
     loss = losses.FastSoftRankLoss("none", regularization=regularization, **metric)
-    values, slopes = value_and_slopes(loss, labels, scores)
+    values, slopes = value_and_gradient(loss, labels, scores)
     for b, (list_scores, list_labels) in enumerate(lists):
         arguments = list_scores, list_labels, regularization
         value = oracles.loss(*arguments, **metric)
@@ -172,11 +172,13 @@ def test_it_is_a_metric_of_positions():
     labels, scores = [[2.0, 0.0, 1.0, -1.0]], tf.constant([[0.1, 0.4, 0.0, 9.0]])
     mask = tf.constant([[True] * 3 + [False]])
     ranks = relaxations.soft_rank(scores, mask, 2.0)
-    metric = positions.PositionMetric("ndcg", 2, 5.0)
+    ndcg = objectives.NDCG(2, expected="gain")
     clean = tf.constant([[2.0, 0.0, 1.0, 0.0]])
     loss = losses.FastSoftRankLoss(topn=2, beta=5.0, regularization=2.0)
     np.testing.assert_allclose(
-        loss(labels, scores), metric.loss(ranks, clean, mask)[0], rtol=1e-6
+        loss(labels, scores),
+        1 - ndcg.at_positions(ranks, clean, mask, slope=5.0)[0],
+        rtol=1e-6,
     )
 
 

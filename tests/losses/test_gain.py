@@ -5,7 +5,16 @@ import pytest
 import tensorflow as tf
 
 from tests import oracles
-from tests.oracles import baselines, fast_soft_rank, pirank, sinkhorn_sort, soft_sort
+from tests.helpers import value_and_gradient
+from tests.oracles import (
+    baselines,
+    fast_soft_rank,
+    pirank,
+    sinkhorn_sort,
+    smoothi,
+    soft_sort,
+)
+from tests.oracles.positions import position_loss
 from tfr_ext import evaluation, losses, metrics, objectives
 
 HAVE_GAIN = [key for key in losses.keys() if "gain" in losses.parameters(key)]
@@ -16,7 +25,7 @@ INDICATORS = {
     "smoothi": (
         ("smoothi_loss", {"stop_gradient": False}),
         "relevance",
-        lambda scores, ranks: oracles.smoothi_indicators(scores, ranks, 1.0, 0.1),
+        lambda scores, ranks: smoothi.smoothi_indicators(scores, ranks, 1.0, 0.1),
     ),
     "pirank": (
         ("pirank_ndcg_loss", _RELAXED),
@@ -62,8 +71,8 @@ def oracle(name, gain, topn):
     """The loss as a function of the scores and labels of one list."""
     if name in POSITIONS:
         of = POSITIONS[name][1]
-        return lambda scores, labels: one_minus(
-            oracles.position_ndcg(of(scores), labels, gain, topn)
+        return lambda scores, labels: position_loss(
+            of(scores), labels, topn=topn, gain=gain
         )
     _, expected, rows = INDICATORS[name]
 
@@ -83,7 +92,7 @@ def oracle_gradient(name, gain, topn, scores, labels):
         of = oracle(name, gain, topn)
         return oracles.gradient(lambda s: of(s, labels), scores)
     upstream = oracles.gradient(
-        lambda ranks: one_minus(oracles.position_ndcg(ranks, labels, gain, topn)),
+        lambda ranks: position_loss(ranks, labels, topn=topn, gain=gain),
         fast_soft_rank.soft_ranks(scores, 1.0),
     )
     return fast_soft_rank.soft_rank_adjoint(scores, 1.0, upstream)
@@ -107,14 +116,6 @@ def build(of, topn, gain="exponential"):
     if topn == 1:
         arguments.pop("stop_gradient", None)  # The first rank has none before it.
     return losses.get(key, reduction="none", **arguments)
-
-
-def value_and_gradient(loss, labels, scores):
-    scores = tf.constant(scores)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        value = loss(labels, scores)
-    return value.numpy()[:, 0], tape.gradient(value, scores).numpy()
 
 
 def test_these_losses_have_a_gain():

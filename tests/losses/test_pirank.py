@@ -8,63 +8,18 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tests import oracles
+from tests.helpers import random_lists, value_and_gradient
+from tests.losses.against_oracles import assert_equals_oracle
 from tests.oracles import pirank
 from tfr_ext import losses
 
-pytestmark = pytest.mark.exhaustive
-
-
-def random_lists(seed, sizes=(1, 2, 5, 9), ties=False):
-    rng = np.random.default_rng(seed)
-    for size in sizes:
-        scores = rng.normal(size=size) * 2
-        if ties:
-            scores = rng.integers(-1, 2, size) * 0.75
-        labels = rng.integers(0, 4, size).astype(float)
-        yield scores.tolist(), labels.tolist()
-
-
-def padded(lists, seed=0, spare=3):
-    """A batch of lists with padding before, between and behind, and what is real."""
-    rng = np.random.default_rng(seed)
-    width = max(len(scores) for scores, _ in lists) + spare
-    labels = np.full([len(lists), width], -1.0)
-    batch_scores = rng.normal(size=labels.shape) * 100
-    places = []
-    for b, (scores, list_labels) in enumerate(lists):
-        places.append(np.sort(rng.choice(width, len(scores), replace=False)))
-        labels[b, places[b]], batch_scores[b, places[b]] = list_labels, scores
-    return tf.constant(labels), tf.constant(batch_scores), places
-
-
-def value_and_slopes(loss, labels, scores):
-    scores = tf.convert_to_tensor(scores)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        value = loss(labels, scores)
-    return value.numpy(), tape.gradient(value, scores).numpy()
-
-
-def assert_equals_oracle(loss, relaxed, lists, exact=None, gradient=None):
-    """Compares each list: `exact` gives the value where it is not that of `relaxed`."""
-    gradient = gradient or oracles.gradient
-    labels, scores, places = padded(lists)
-    values, slopes = value_and_slopes(loss, labels, scores)
-    for b, (list_scores, list_labels) in enumerate(lists):
-        value = (exact or relaxed)(list_scores, list_labels)
-        np.testing.assert_allclose(
-            np.ravel(values[b]), np.real(value), rtol=1e-9, atol=1e-12
-        )
-        expected = np.zeros(scores.shape[1])
-        expected[places[b]] = gradient(
-            lambda s, y=list_labels: relaxed(s, y), list_scores
-        )
-        np.testing.assert_allclose(slopes[b], expected, rtol=1e-7, atol=1e-10)
+pytestmark = pytest.mark.first_case
 
 
 CLASSES = {"ndcg": losses.PiRankNDCGLoss, "arp": losses.PiRankARPLoss}
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("name", ["ndcg", "arp"])
 @pytest.mark.parametrize("topn", [None, 1, 3, 10, 40])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 5.0])
@@ -171,13 +126,14 @@ def test_equals_tensorflow_ranking(kind, temperature):
     loss = ours(
         temperature=temperature, straight_through=False, reduction="none", **offset
     )
-    value, slopes = value_and_slopes(loss, labels, scores)
-    expected, their_slopes = value_and_slopes(their_loss, labels, scores)
+    value, slopes = value_and_gradient(loss, labels, scores)
+    expected, their_slopes = value_and_gradient(their_loss, labels, scores)
     np.testing.assert_allclose(value, expected, rtol=2e-5, atol=1e-6)
     scale = np.abs(their_slopes).max()
     np.testing.assert_allclose(slopes, their_slopes, rtol=1e-3, atol=2e-5 * scale)
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("name", ["ndcg", "arp"])
 @pytest.mark.parametrize("topn", [None, 1, 3, 10])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
@@ -199,7 +155,7 @@ def test_a_relevant_item_below_the_cut_off_has_a_gradient(depth):
     scores = tf.constant([[5.0, 4.0, 3.0, 2.0, 1.0, 0.0]])
     labels = [[0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]
     loss = losses.PiRankNDCGLoss(topn=2, depth=depth)
-    _, slopes = value_and_slopes(loss, labels, scores)
+    _, slopes = value_and_gradient(loss, labels, scores)
     # To raise a relevant item lowers the loss, and to raise the others does not.
     assert (slopes[0, [3, 5]] < -1e-4).all()
     assert slopes[0, 0] > 1e-4
@@ -212,8 +168,8 @@ def test_permutation_with_ties_changes_nothing_at_depth_1():
         labels = rng.integers(0, 3, [1, size]).astype(float)
         order = rng.permutation(size)
         loss = losses.PiRankNDCGLoss(topn=None, straight_through=False)
-        value, slopes = value_and_slopes(loss, labels, scores)
-        permuted = value_and_slopes(loss, labels[:, order], scores[:, order])
+        value, slopes = value_and_gradient(loss, labels, scores)
+        permuted = value_and_gradient(loss, labels[:, order], scores[:, order])
         np.testing.assert_allclose(permuted[0], value, rtol=1e-12)
         np.testing.assert_allclose(permuted[1], slopes[:, order], rtol=1e-9, atol=1e-13)
 
@@ -225,7 +181,7 @@ def test_high_labels_in_float32(top):
     labels = rng.integers(0, top + 1, 12).astype(np.float32)
     labels[5] = top
     loss = losses.PiRankNDCGLoss(straight_through=False, temperature=1.0)
-    value, slopes = value_and_slopes(loss, [labels], [scores])
+    value, slopes = value_and_gradient(loss, [labels], [scores])
     exact = functools.partial(
         pirank.pirank_loss,
         labels=labels.astype(float).tolist(),

@@ -6,31 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.losses.test_pirank import padded, random_lists, value_and_slopes
+from tests import oracles
+from tests.helpers import random_lists, value_and_gradient
+from tests.losses.against_oracles import assert_equals_dense
 from tests.oracles import pirank
 from tfr_ext import losses, relaxations
 
-pytestmark = pytest.mark.exhaustive
-
-
-def assert_equals_dense(loss, relaxed, lists):
-    """Compares all values, and some slopes, with those of `relaxed(scores, labels)`."""
-    labels, scores, places = padded(lists)
-    values, slopes = value_and_slopes(loss, labels, scores)
-    for b, (list_scores, list_labels) in enumerate(lists):
-        np.testing.assert_allclose(
-            values[b, 0],
-            relaxed(np.array(list_scores), list_labels),
-            rtol=1e-9,
-            atol=1e-12,
-        )
-        items = range(0, len(list_scores), 9)
-        expected = pirank.gradient_at(
-            lambda s, y=list_labels: relaxed(s, y), list_scores, items
-        )
-        np.testing.assert_allclose(
-            slopes[b, places[b]][items], expected, rtol=1e-7, atol=1e-10
-        )
+pytestmark = pytest.mark.first_case
 
 
 @pytest.mark.parametrize("topn", [10, 17, None])
@@ -82,10 +64,10 @@ def test_groups_of_scores_1e4_apart_in_float32(loss):
         def relaxed(s):
             return pirank.dense_cross_entropy(s, labels, 20.0)
 
-    value, slopes = value_and_slopes(ours, [labels], [scores])
+    value, slopes = value_and_gradient(ours, [labels], [scores])
     scores = scores.astype(float)
     np.testing.assert_allclose(value, relaxed(scores), rtol=1e-3)
-    expected = pirank.gradient_at(relaxed, scores, range(40))
+    expected = oracles.gradient(relaxed, scores, range(40))
     scale = np.abs(expected).max()
     assert scale > 1e-4
     np.testing.assert_allclose(slopes[0], expected, rtol=1e-3, atol=2e-3 * scale)
@@ -157,7 +139,7 @@ def test_blocks_equal_the_dense_formula(ranks, shapes, width):
             value_slopes[b, :n], rows.T @ weights, rtol=1e-8, atol=1e-10
         )
         items = [0, 25, 49, n - 1]
-        slopes = pirank.gradient_at(
+        slopes = oracles.gradient(
             lambda s, own=own, weights=weights: ((sort(s) @ own) * weights).sum(),
             scores[b, :n],
             items,
@@ -168,6 +150,7 @@ def test_blocks_equal_the_dense_formula(ranks, shapes, width):
         assert not score_slopes[b, n:].any() and not value_slopes[b, n:].any()
 
 
+@pytest.mark.grid
 def test_5000_items_equal_the_dense_formula_at_a_few_ranks():
     rng = np.random.default_rng(0)
     size, ranks, temperature = 5000, [0, 31, 32, 64, 2500, 4999], 2000.0
@@ -181,7 +164,7 @@ def test_5000_items_equal_the_dense_formula_at_a_few_ranks():
         return rows @ values @ upstream[ranks]
 
     items = [int(np.argmax(scores)), 17]
-    expected = pirank.gradient_at(relaxed, scores, items)
+    expected = oracles.gradient(relaxed, scores, items)
     for dtype, tolerance in ((tf.float64, 1e-8), (tf.float32, 2e-3)):
         s, v, u = (tf.constant([x], dtype) for x in (scores, values, upstream))
         mask = tf.ones([1, size], tf.bool)
@@ -220,7 +203,7 @@ def test_long_lists_are_finite(loss, kind, size):
         "equal": np.full_like(scores, 3.0),
     }[kind]
     labels = rng.integers(0, 32, [1, size]).astype(np.float32)
-    value, slopes = value_and_slopes(loss, labels, np.float32(scores))
+    value, slopes = value_and_gradient(loss, labels, np.float32(scores))
     assert np.isfinite(value) and np.isfinite(slopes).all()
     assert kind == "far" or slopes.any()
     if kind == "equal" and not isinstance(loss, losses.NeuralSortCrossEntropyLoss):
@@ -242,8 +225,8 @@ def test_half_precision_equals_float32_of_the_same_scores(loss, dtype):
     rng = np.random.default_rng(2)
     labels = rng.integers(0, 5, [1, 700]).astype(np.float32)
     half = tf.cast(rng.normal(size=[1, 700]), dtype)
-    value, slopes = value_and_slopes(loss, labels, half)
-    expected, full = value_and_slopes(loss, labels, tf.cast(half, tf.float32))
+    value, slopes = value_and_gradient(loss, labels, half)
+    expected, full = value_and_gradient(loss, labels, tf.cast(half, tf.float32))
     np.testing.assert_allclose(np.float32(value), expected, rtol=1e-2)
     slopes = np.float32(slopes)
     assert np.isfinite(slopes).all()

@@ -7,19 +7,16 @@ import pytest
 import tensorflow as tf
 
 from tests import oracles
-from tests.losses.test_pirank import (
-    CLASSES,
-    assert_equals_oracle,
-    random_lists,
-    value_and_slopes,
-)
+from tests.helpers import compiled, random_lists, value_and_gradient
+from tests.losses.against_oracles import assert_equals_oracle
 from tests.oracles import pirank as oracles_pirank
 from tfr_ext import losses, relaxations
 from tfr_ext.relaxations import pirank
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 SIZES = (11, 1, 2, 7)
+CLASSES = {"ndcg": losses.PiRankNDCGLoss, "arp": losses.PiRankARPLoss}
 
 
 def tree(branching, temperatures, merge_topn=None):
@@ -49,6 +46,7 @@ TREES = [
 ]
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("name", ["ndcg", "arp"])
 @pytest.mark.parametrize(("branching", "merge_topn", "temperatures"), TREES)
 def test_given_trees_equal_the_oracle(name, branching, merge_topn, temperatures):
@@ -89,7 +87,7 @@ def test_default_trees_equal_the_oracle(topn, depth, straight_through):
         relaxed = functools.partial(
             oracles_pirank.pirank_loss, labels=labels, name="ndcg", sort=sort, topn=topn
         )
-        value, slopes = value_and_slopes(
+        value, slopes = value_and_gradient(
             loss, tf.constant([labels]), tf.constant([scores], tf.float64)
         )
         expected = relaxed(scores)
@@ -177,7 +175,7 @@ def test_the_root_takes_what_the_branching_leaves_over(size):
     relaxed = functools.partial(
         oracles_pirank.pirank_loss, labels=labels, name="ndcg", sort=sort, topn=3
     )
-    value, slopes = value_and_slopes(loss, [labels], tf.constant([scores], tf.float64))
+    value, slopes = value_and_gradient(loss, [labels], np.array([scores]))
     np.testing.assert_allclose(value, np.real(relaxed(scores)), rtol=1e-9)
     np.testing.assert_allclose(
         slopes[0], oracles.gradient(relaxed, scores), rtol=1e-7, atol=1e-10
@@ -197,7 +195,7 @@ def test_equal_scores_tie_at_every_height(dtype):
         sort=tree([2, 2, 2], [2.0] * 3),
         topn=4,
     )
-    value, slopes = value_and_slopes(loss, [labels], tf.constant([[0.1] * 7], dtype))
+    value, slopes = value_and_gradient(loss, [labels], tf.constant([[0.1] * 7], dtype))
     # Mixtures of zeros are exactly 0.
     np.testing.assert_allclose(value, np.real(relaxed([0.0] * 7)), rtol=1e-6)
     expected = oracles.gradient(relaxed, [0.0] * 7)
@@ -212,15 +210,8 @@ def test_default_trees_in_graphs_of_unknown_shapes_equal_eager(jit):
     labels = tf.constant(rng.integers(-1, 3, [2, 10]), tf.float32)
     spec = tf.TensorSpec([None, None])
 
-    @tf.function(input_signature=[spec] * 2, jit_compile=jit)
-    def step(labels, scores):
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(labels, scores)
-        return value, tape.gradient(value, scores)
-
-    value, slopes = value_and_slopes(loss, labels, scores)
-    graph_value, graph_slopes = step(labels, scores)
+    value, slopes = value_and_gradient(loss, labels, scores)
+    graph_value, graph_slopes = compiled(loss, spec, spec, jit=jit)(labels, scores)
     np.testing.assert_allclose(graph_value, value, rtol=1e-5)
     np.testing.assert_allclose(graph_slopes, slopes, rtol=1e-4, atol=1e-6)
 
@@ -257,12 +248,12 @@ def test_padding_is_invisible_for_a_given_branching(topn, where):
         merge_temperatures=[0.5, 0.5, 1.0],
     )
     scores, labels = next(random_lists(4, [7]))
-    value, slopes = value_and_slopes(loss, [labels], tf.constant([scores], tf.float64))
+    value, slopes = value_and_gradient(loss, [labels], np.array([scores]))
     # 19 is more than the leaves of the tree.
     places = np.arange(7) if where == "behind" else np.array([1, 2, 5, 8, 9, 14, 18])
     wide_labels, wide_scores = np.full([1, 19], -1.0), np.full([1, 19], 1e6)
     wide_labels[0, places], wide_scores[0, places] = labels, scores
-    padded, padded_slopes = value_and_slopes(loss, wide_labels, wide_scores)
+    padded, padded_slopes = value_and_gradient(loss, wide_labels, wide_scores)
     np.testing.assert_allclose(padded, value, rtol=1e-12)
     np.testing.assert_allclose(padded_slopes[0, places], slopes[0], rtol=1e-9)
     assert not np.delete(padded_slopes, places, axis=1).any()
@@ -284,7 +275,7 @@ def test_all_heights_follow_a_schedule_of_the_temperature(straight_through):
             **arguments,
         )
         found, expected = (
-            value_and_slopes(loss, [labels], tf.constant([scores], tf.float64))
+            value_and_gradient(loss, [labels], np.array([scores]))
             for loss in (scheduled, plain)
         )
         np.testing.assert_allclose(found[0], expected[0], rtol=1e-9)

@@ -88,7 +88,7 @@ SCRIPT = textwrap.dedent(
     "which",
     [
         "ONE_EACH",
-        pytest.param("CASES", marks=[pytest.mark.exhaustive, pytest.mark.contract]),
+        pytest.param("CASES", marks=pytest.mark.grid),
     ],
 )
 def test_two_replicas_equal_one(which):

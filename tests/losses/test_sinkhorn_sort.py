@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import compiled, scattered, value_and_gradient
 from tests.oracles import sinkhorn_sort as oracle
 from tfr_ext import losses, metrics
-from tfr_ext.relaxations import sinkhorn_sort
+from tfr_ext.relaxations import sinkhorn_rank
 from tfr_ext.transport import items_to_ranks
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 # Those below 0.008 go the way of logarithms.
 ARGUMENTS = [
@@ -48,31 +49,11 @@ def lists(seed=0):
     return [(y.tolist(), s.tolist()) for y, s in made]
 
 
-def padded(made, dtype=tf.float64, seed=2, width=19):
-    """Labels and scores in one batch, the items of a list in random columns."""
-    rng = np.random.default_rng(seed)
-    y_true = np.full([len(made), width], -1.0)
-    y_pred = np.full([len(made), width], 50.0)
-    where = []
-    for row, (labels, scores) in enumerate(made):
-        columns = rng.permutation(width)[: len(labels)]
-        y_true[row, columns], y_pred[row, columns] = labels, scores
-        where.append(columns)
-    return tf.constant(y_true, dtype), tf.constant(y_pred, dtype), where
-
-
-def value_and_gradient(function, y_pred):
-    with tf.GradientTape() as tape:
-        tape.watch(y_pred)
-        value = function(y_pred)
-    return value.numpy(), tape.gradient(value, y_pred).numpy()
-
-
 def assert_equal_to_the_oracle(dtype, rtol, arguments, seed=0):
     loss = losses.SinkhornSortLoss(reduction="none", **arguments)
     made = lists(seed)
-    y_true, y_pred, where = padded(made, dtype)
-    value, slopes = value_and_gradient(lambda s: loss(y_true, s), y_pred)
+    y_true, y_pred, where = scattered(made, dtype)
+    value, slopes = value_and_gradient(loss, y_true, y_pred)
     for row, (labels, scores) in enumerate(made):
         total, gradient = oracle.value_and_gradient(labels, scores, **arguments)
         tolerance = {"rtol": rtol, "atol": rtol, "err_msg": f"list {row}"}
@@ -97,19 +78,13 @@ def test_every_way_equals_the_oracle(each_way, arguments):
 
 @pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
 def test_without_static_shapes_it_is_the_same(each_way, jit):
-    y_true, y_pred, _ = padded(lists())
+    y_true, y_pred, _ = scattered(lists())
     loss = losses.SinkhornSortLoss(num_iterations=3, regularization=0.02)
 
-    @tf.function(
-        input_signature=[tf.TensorSpec([None, None], tf.float64)] * 2, jit_compile=jit
-    )
-    def graph(y_true, y_pred):
-        with tf.GradientTape() as tape:
-            tape.watch(y_pred)
-            value = loss(y_true, y_pred)
-        return value, tape.gradient(value, y_pred)
+    spec = tf.TensorSpec([None, None], tf.float64)
+    graph = compiled(loss, spec, spec, jit=jit)
 
-    expected = value_and_gradient(lambda s: loss(y_true, s), y_pred)
+    expected = value_and_gradient(loss, y_true, y_pred)
     for actual, wanted in zip(graph(y_true, y_pred), expected):
         np.testing.assert_allclose(actual, wanted, rtol=1e-9, atol=1e-12)
 
@@ -117,7 +92,7 @@ def test_without_static_shapes_it_is_the_same(each_way, jit):
 def positions_of(scores, *arguments):
     scores = tf.constant([scores], tf.float64)
     mask = tf.ones_like(scores, tf.bool)
-    return tf.function(sinkhorn_sort)(scores, mask, *arguments)[0].numpy()
+    return tf.function(sinkhorn_rank)(scores, mask, *arguments)[0].numpy()
 
 
 def problem(seed, size):
@@ -187,7 +162,7 @@ def test_positions_are_ordered_as_scores_and_equal_where_these_are():
 def test_padding_has_position_1_and_single_items_too():
     scores = tf.constant([[4.0, 1.0, 2.0], [5.0, 0.0, 1.0], [1.0, 2.0, 3.0]])
     mask = tf.constant([[True, False, True], [True, False, False], [False] * 3])
-    actual = sinkhorn_sort(scores, mask).numpy()
+    actual = sinkhorn_rank(scores, mask).numpy()
     np.testing.assert_allclose(actual, [[1, 1, 2], [1, 1, 1], [1, 1, 1]], atol=1e-4)
 
 
@@ -197,7 +172,8 @@ def test_equal_scores_get_no_gradient(size, regularization):
     loss = losses.SinkhornSortLoss(regularization=regularization, num_iterations=3)
     for score in (0.0, 0.1, 1e30):
         value, slopes = value_and_gradient(
-            lambda s: loss([[2.0] + [0.0] * (size - 1)], s),
+            loss,
+            [[2.0] + [0.0] * (size - 1)],
             tf.fill([1, size], score),
         )
         assert 0 < value < 1 and not slopes.any()
@@ -224,9 +200,7 @@ def test_extreme_scores_in_float32_equal_float64(regularization):
     labels = rng.integers(0, 4, scores.shape).astype(float)
     loss = losses.SinkhornSortLoss(reduction="none", regularization=regularization)
     single, exact = (
-        value_and_gradient(
-            lambda s: tf.function(loss)(labels, s), tf.constant(scores, dtype)
-        )
+        value_and_gradient(tf.function(loss), labels, tf.constant(scores, dtype))
         for dtype in (tf.float32, tf.float64)
     )
     np.testing.assert_allclose(single[0], exact[0], rtol=2e-5)
@@ -239,7 +213,7 @@ def test_a_long_list_is_finite():
     labels = tf.constant(rng.integers(0, 5, [1, 5000]), tf.float32)
     scores = tf.constant(rng.normal(size=[1, 5000]), tf.float32)
     loss = losses.SinkhornSortLoss(num_iterations=2)
-    value, slopes = value_and_gradient(lambda s: loss(labels, s), scores)
+    value, slopes = value_and_gradient(loss, labels, scores)
     assert 0 < value < 1 and np.isfinite(slopes).all() and slopes.any()
 
 

@@ -6,6 +6,8 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 from tests import oracles
+from tests.helpers import random_lists, value_and_gradient
+from tests.oracles import smoothi
 from tfr_ext import losses
 
 METRICS = ["ndcg", "precision", "map", "arp", "mrr", "err", "nerr"]
@@ -13,12 +15,6 @@ METRICS = ["ndcg", "precision", "map", "arp", "mrr", "err", "nerr"]
 
 def highest_of(metric, label):
     return {"max_label": label} if metric in ("err", "nerr") else {}
-
-
-def random_lists(seed, sizes=(1, 2, 5, 9)):
-    rng = np.random.default_rng(seed)
-    for size in sizes:
-        yield rng.normal(size=size) * 2, rng.integers(0, 4, size).astype(float)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -39,20 +35,15 @@ def test_value_and_gradient_equal_the_oracle(metric, topn, stop_gradient, alpha,
         **arguments,
     )
     for scores, labels in random_lists(len(metric)):
-        y_pred = tf.constant([scores], tf.float64)
-        with tf.GradientTape() as tape:
-            tape.watch(y_pred)
-            value = loss([labels], y_pred)
-        expected = oracles.smoothi_loss(
-            list(scores), labels, metric, alpha, delta, **arguments
+        value, slopes = value_and_gradient(loss, [labels], np.array([scores]))
+        expected = smoothi.smoothi_loss(
+            scores, labels, metric, alpha, delta, **arguments
         )
         np.testing.assert_allclose(value, np.real(expected), rtol=1e-9, atol=1e-12)
-        slopes = oracles.smoothi_loss_gradient(
-            list(scores), labels, metric, alpha, delta, stop_gradient, **arguments
+        expected = smoothi.smoothi_loss_gradient(
+            scores, labels, metric, alpha, delta, stop_gradient, **arguments
         )
-        np.testing.assert_allclose(
-            tape.gradient(value, y_pred)[0], slopes, rtol=1e-7, atol=1e-10
-        )
+        np.testing.assert_allclose(slopes[0], expected, rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize("stop_gradient", [True, False])

@@ -7,12 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests import oracles
-from tests.losses.test_pirank import (
-    assert_equals_oracle,
-    random_lists,
-    value_and_slopes,
-)
-from tests.losses.test_pirank_long import assert_equals_dense
+from tests.helpers import compiled, random_lists, value_and_gradient
+from tests.losses.against_oracles import assert_equals_dense, assert_equals_oracle
 from tests.oracles import pirank, soft_sort
 from tfr_ext import losses, relaxations
 
@@ -190,8 +186,8 @@ def test_permutation_with_ties_changes_nothing(form, topn):
     scores, labels = rng.integers(-1, 2, 24) / 2, rng.integers(0, 3, 24).astype(float)
     order = rng.permutation(24)
     loss = losses.SoftSortLoss(form=form, topn=topn)
-    value, slopes = value_and_slopes(loss, [labels], tf.constant([scores]))
-    permuted, permuted_slopes = value_and_slopes(
+    value, slopes = value_and_gradient(loss, [labels], tf.constant([scores]))
+    permuted, permuted_slopes = value_and_gradient(
         loss, [labels[order]], tf.constant([scores[order]])
     )
     np.testing.assert_allclose(permuted, value, rtol=1e-12)
@@ -214,7 +210,7 @@ def test_5000_items_are_finite(kind, temperature, arguments):
     scores = tf.constant([EXTREMES[kind](rng)], tf.float32)
     labels = rng.integers(0, 5, [1, 5000]).astype(np.float32)
     loss = losses.SoftSortLoss(temperature=temperature, **arguments)
-    value, slopes = value_and_slopes(loss, labels, scores)
+    value, slopes = value_and_gradient(loss, labels, scores)
     assert 0 <= value <= 1
     assert np.isfinite(slopes).all()
     if kind == "all equal":
@@ -227,8 +223,8 @@ def test_float32_of_a_long_list_equals_float64(form):
     labels = rng.integers(0, 3, [1, 3000]).astype(np.float32)
     scores = rng.normal(size=[1, 3000]).astype(np.float32)
     loss = losses.SoftSortLoss(form=form, temperature=0.01)
-    value, slopes = value_and_slopes(loss, labels, scores)
-    exact, exact_slopes = value_and_slopes(loss, labels, scores.astype(float))
+    value, slopes = value_and_gradient(loss, labels, scores)
+    exact, exact_slopes = value_and_gradient(loss, labels, scores.astype(float))
     np.testing.assert_allclose(value, exact, rtol=1e-5)
     largest = np.abs(exact_slopes).max()
     np.testing.assert_allclose(slopes, exact_slopes, atol=1e-4 * largest)
@@ -240,18 +236,10 @@ def test_20000_items_without_a_cut_off_need_no_matrix(arguments):
     rng = np.random.default_rng(8)
     labels = rng.integers(0, 3, [4, 20000]).astype(np.float32)
     scores = tf.constant(rng.normal(size=[4, 20000]), tf.float32)
-    loss = losses.SoftSortLoss(**arguments)
-
-    @tf.function
-    def step(scores):
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(labels, scores)
-        return value, tape.gradient(value, scores)
-
-    value, slopes = step(scores)
+    step = compiled(losses.SoftSortLoss(**arguments))
+    value, slopes = step(labels, scores)
     assert 0 < value < 1 and np.isfinite(slopes).all()
-    graph = step.get_concrete_function(scores).graph
+    graph = step.get_concrete_function(labels, scores).graph
     sizes = [
         operation.outputs[0].shape.num_elements() or 0
         for operation in graph.get_operations()

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import compiled, scattered, value_and_gradient
 from tests.oracles import wass_rank as oracle
 from tfr_ext import losses, metrics
 from tfr_ext.transport import labels_to_scores
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 # The two ways to a product with the kernel, and the limits of the arguments.
 ARGUMENTS = [
@@ -65,34 +66,13 @@ def with_scores(all_labels, seed=1):
     return [(y, np.round(rng.normal(size=len(y)) * 2, 1)) for y in all_labels]
 
 
-def padded(lists, dtype=tf.float64, seed=2):
-    """Labels and scores in one batch, the items of a list in random columns."""
-    rng = np.random.default_rng(seed)
-    width = max(len(labels) for labels, _ in lists) + 4
-    y_true = np.full([len(lists), width], -1.0)
-    y_pred = np.full([len(lists), width], 50.0)
-    where = []
-    for row, (labels, scores) in enumerate(lists):
-        columns = rng.permutation(width)[: len(labels)]
-        y_true[row, columns], y_pred[row, columns] = labels, scores
-        where.append(columns)
-    return tf.constant(y_true, dtype), tf.constant(y_pred, dtype), where
-
-
-def value_and_gradient(loss, y_true, y_pred):
-    with tf.GradientTape() as tape:
-        tape.watch(y_pred)
-        value = loss(y_true, y_pred)
-    return value.numpy(), tape.gradient(value, y_pred).numpy()
-
-
 def assert_equal_to(oracle_of_a_list, lists, **arguments):
     """Compares values and gradients in both precisions, list by list."""
     loss = losses.WassRankLoss(reduction="none", **arguments)
     expected = [oracle_of_a_list(y.tolist(), s.tolist(), **arguments) for y, s in lists]
     unit = arguments.get("regularization", 0.1)
     for dtype, rtol, atol in ((tf.float64, 1e-11, 1e-12), (tf.float32, 1e-5, 1e-5)):
-        y_true, y_pred, where = padded(lists, dtype)
+        y_true, y_pred, where = scattered(lists, dtype)
         value, slopes = value_and_gradient(loss, y_true, y_pred)
         for row, (total, gradient) in enumerate(expected):
             tolerance = {"rtol": rtol, "atol": atol * unit, "err_msg": f"list {row}"}
@@ -148,7 +128,7 @@ def test_each_batch_goes_the_way_it_is_meant_to_test(monkeypatch):
         labels_to_scores, "sinkhorn", lambda *a: ways.append("general") or general(*a)
     )
     for make in (few_labels, many_labels, mixed_labels):
-        y_true, y_pred, _ = padded(with_scores(make()))
+        y_true, y_pred, _ = scattered(with_scores(make()))
         for regularization in (0.1, 0.01):
             loss = losses.WassRankLoss(regularization=regularization, num_iterations=1)
             loss(y_true, y_pred)
@@ -158,18 +138,13 @@ def test_each_batch_goes_the_way_it_is_meant_to_test(monkeypatch):
 @pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
 def test_graphs_in_float64_equal_eager(static):
     loss = losses.WassRankLoss(num_iterations=5)
-    few = padded(with_scores(few_labels()))[:2]
+    few = scattered(with_scores(few_labels()))[:2]
     # Of the same shape, so that one graph takes both ways.
-    mixed = padded(with_scores([*many_labels(), *few_labels()[:5]]))[:2]
+    mixed = scattered(with_scores([*many_labels(), *few_labels()[:5]]))[:2]
     shape = few[0].shape if static else [None, None]
     spec = tf.TensorSpec(shape, tf.float64)
 
-    @tf.function(input_signature=[spec] * 2)
-    def graph(y_true, y_pred):
-        with tf.GradientTape() as tape:
-            tape.watch(y_pred)
-            value = loss(y_true, y_pred)
-        return value, tape.gradient(value, y_pred)
+    graph = compiled(loss, spec, spec)
 
     for batch in (few, mixed):
         for actual, expected in zip(graph(*batch), value_and_gradient(loss, *batch)):
@@ -179,7 +154,7 @@ def test_graphs_in_float64_equal_eager(static):
 @pytest.mark.parametrize("make", [few_labels, many_labels])
 def test_more_iterations_raise_the_value_and_lower_the_marginal_error(make):
     lists = with_scores(make())
-    y_true, y_pred, _ = padded(lists)
+    y_true, y_pred, _ = scattered(lists)
     mask = y_true >= 0
     clean = [tf.where(mask, x, 0) for x in (y_true, y_pred)]
     values, errors = [], []
@@ -248,7 +223,7 @@ def test_long_lists_in_float32_equal_float64(num_labels, regularization):
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16], ids=lambda d: d.name)
 def test_half_precision_is_computed_in_float32(dtype):
-    y_true, y_pred, _ = padded(with_scores(few_labels()), tf.float32)
+    y_true, y_pred, _ = scattered(with_scores(few_labels()), tf.float32)
     y_pred = tf.cast(y_pred, dtype)
     value, slopes = value_and_gradient(losses.WassRankLoss(), y_true, y_pred)
     full, full_slopes = value_and_gradient(
@@ -273,7 +248,7 @@ def test_a_single_item_costs_nothing(label):
 
 
 def test_score_scale_scales_the_scores():
-    y_true, y_pred, _ = padded(with_scores(few_labels()))
+    y_true, y_pred, _ = scattered(with_scores(few_labels()))
     value, slopes = value_and_gradient(
         losses.WassRankLoss(score_scale=3.0), y_true, y_pred
     )

@@ -27,7 +27,7 @@ HOST = [*classes.LOSSES, "list_net_loss", "pairwise_kl_binomial_loss"]
 OTHERS = [key for key in every_key.KEYS if key not in HOST]
 both = pytest.mark.parametrize(
     "keys",
-    [HOST, pytest.param(OTHERS, marks=pytest.mark.exhaustive)],
+    [HOST, pytest.param(OTHERS, marks=pytest.mark.grid)],
     ids=["tfr", "others"],
 )
 

@@ -10,7 +10,7 @@ import tensorflow_ranking as tfr
 from scipy import stats
 
 from tests import oracles
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import evaluation, losses, metrics
 
 TIED = make_lists([5, 1, 8, 3, 12], seed=4)
@@ -38,7 +38,8 @@ def test_per_query_and_keras_metrics_equal_the_oracle(gain, empty_list, threshol
     convention = evaluation.Convention(gain, empty_list, threshold, max_label=3.0)
     names = [
         *(*evaluation.DEFAULT_METRICS, "arp_3", "map_2", "mrr_3", "err"),
-        *("nerr", "nerr_3", "opa"),
+        *("nerr", "nerr_3", "opa", "recall", "recall_3", "hits", "hits_2"),
+        *("dcg", "dcg_4"),
     ]
     values = evaluation.per_query(TIED, SCORES, names, convention)
     means = evaluation.means(values)
@@ -69,11 +70,14 @@ def test_metrics_without_ties_equal_tfr():
     pairs = [
         (metrics.RankingMetric("ndcg", 3), tfr.keras.metrics.NDCGMetric(topn=3)),
         (metrics.RankingMetric("ndcg"), tfr.keras.metrics.NDCGMetric()),
+        (metrics.RankingMetric("dcg", 4), tfr.keras.metrics.DCGMetric(topn=4)),
+        (metrics.RankingMetric("recall", 3), tfr.keras.metrics.RecallMetric(topn=3)),
+        (metrics.RankingMetric("hits", 2), tfr.keras.metrics.HitsMetric(topn=2)),
         (metrics.RankingMetric("mrr"), tfr.keras.metrics.MRRMetric()),
         (metrics.RankingMetric("map"), tfr.keras.metrics.MeanAveragePrecisionMetric()),
     ]
     for ours, theirs in pairs:
-        if isinstance(theirs, tfr.keras.metrics.NDCGMetric) or "map" in ours.name:
+        if ours.name.split("_")[0] in ("ndcg", "dcg", "map", "recall"):
             # TFR weighs lists by their labels there: compare list by list.
             for y, s in zip(labels, scores):
                 ours.reset_state()

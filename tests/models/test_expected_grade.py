@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import data, losses, metrics, models
 from tfr_ext.training import export
 

@@ -7,25 +7,13 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists, widened
 from tfr_ext import data, losses, models
 
 
 def build(**kwargs):
     tf.keras.utils.set_random_seed(0)
     return models.model_builder(3, models.MLPScorer(**kwargs)).build()
-
-
-def widened(features, extra):
-    """The same lists with more padding, full of junk."""
-    wide = np.pad(
-        features["float_features"], [[0, 0], [0, extra], [0, 0]], constant_values=7e5
-    )
-    wide[:, :-extra][~features["mask"]] = np.nan
-    return {
-        "float_features": wide,
-        "mask": np.pad(features["mask"], [[0, 0], [0, extra]]),
-    }
 
 
 def test_padding_changes_neither_scores_nor_statistics():

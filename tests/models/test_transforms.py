@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import make_lists
-from tests.models.test_models import widened
+from tests.helpers import make_lists, widened
 from tfr_ext import data, losses, models
 from tfr_ext.training import export
 

@@ -5,15 +5,11 @@ One list at a time, real items only. Scores may be complex: `tests.oracles.gradi
 
 import cmath
 
+from tests.oracles.positions import position_loss, sigmoid
+
 
 def _real(x):
     return x.real if isinstance(x, complex) else x
-
-
-def _sigmoid(z):
-    if _real(z) >= 0:
-        return 1 / (1 + cmath.exp(-z))
-    return cmath.exp(z) / (1 + cmath.exp(z))
 
 
 def list_net(scores, labels):
@@ -61,44 +57,13 @@ def approx_metric(
 ):
     """Qin, Liu and Li 2010: one minus the metric at approximated positions."""
     positions = approx_positions(scores, alpha)
-    return position_metric(positions, labels, metric, topn, beta, relevance_threshold)
+    return position_loss(positions, labels, metric, topn, beta, relevance_threshold)
 
 
 def approx_positions(scores, alpha=10.0):
     """One more than the number of better items, each counted by a sigmoid."""
     size = len(scores)
     return [
-        1 + sum(_sigmoid(alpha * (scores[i] - s)) for i in range(size) if i != j)
+        1 + sum(sigmoid(alpha * (scores[i] - s)) for i in range(size) if i != j)
         for j, s in enumerate(scores)
     ]
-
-
-def position_metric(
-    positions, labels, metric, topn=None, beta=10.0, relevance_threshold=1.0
-):
-    """One minus a metric as a function of positions."""
-    size = len(positions)
-    if topn is None:
-        kept = [1.0] * size
-    else:
-        kept = [_sigmoid(beta * (topn + 0.5 - p)) for p in positions]
-    if metric == "ndcg":
-        ideal = 0.0
-        for r, y in enumerate(sorted(labels, reverse=True)):
-            if topn is None or r < topn:
-                ideal += (2**y - 1) / cmath.log(r + 2)
-        found = 0.0
-        for p, y, share in zip(positions, labels, kept):
-            found += (2**y - 1) / cmath.log(1 + p) * share
-        return 1 - found / ideal
-    relevant = [float(y >= relevance_threshold) for y in labels]
-    if metric == "precision":
-        return 1 - sum(r * share for r, share in zip(relevant, kept)) / topn
-    average = 0.0
-    for j in range(size):
-        better = 1.0
-        for i in range(size):
-            if i != j:
-                better += relevant[i] * _sigmoid(beta * (positions[j] - positions[i]))
-        average += relevant[j] * better / positions[j] * kept[j]
-    return 1 - average / sum(relevant)

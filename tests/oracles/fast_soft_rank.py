@@ -1,9 +1,7 @@
-"""Float64 oracles of soft ranks and of metrics of positions; plain loops, one list."""
+"""Float64 oracles of soft ranks and their loss; plain loops, one list."""
 
-import cmath
-import math
-
-from tests import oracles
+from tests.oracles.gradients import gradient
+from tests.oracles.positions import position_loss
 
 
 def blocks(y):
@@ -52,48 +50,13 @@ def soft_rank_adjoint(scores, regularization, upstream):
     return slopes
 
 
-def _sigmoid(x):
-    return 1 / (1 + cmath.exp(-x))
-
-
-def position_loss(positions, labels, metric, topn, beta):
-    """One minus a metric of positions, which may be complex."""
-
-    def truncation(position):
-        return 1.0 if topn is None else _sigmoid(beta * (topn + 0.5 - position))
-
-    items = range(len(labels))
-    relevant = [float(y >= 1) for y in labels]
-    if not any(relevant):
-        return 0.0
-    value = 0.0
-    for j in items:
-        if metric == "ndcg":
-            gain = 2 ** labels[j] - 1
-            value += gain * truncation(positions[j]) / cmath.log(1 + positions[j])
-        elif metric == "precision":
-            value += relevant[j] * truncation(positions[j]) / topn
-        elif relevant[j]:
-            better = 1 + sum(
-                relevant[i] * _sigmoid(beta * (positions[j] - positions[i]))
-                for i in items
-                if i != j
-            )
-            at = truncation(positions[j]) / positions[j]
-            value += better * at / sum(relevant)
-    if metric == "ndcg":
-        gains = sorted((2**y - 1 for y in labels), reverse=True)[:topn]
-        value /= sum(g / math.log(2 + r) for r, g in enumerate(gains))
-    return 1 - value
-
-
 def loss(scores, labels, regularization, **metric):
     ranks = soft_ranks(scores, regularization)
     return complex(position_loss(ranks, labels, **metric)).real
 
 
 def loss_gradient(scores, labels, regularization, **metric):
-    upstream = oracles.gradient(
+    upstream = gradient(
         lambda ranks: position_loss(ranks, labels, **metric),
         soft_ranks(scores, regularization),
     )

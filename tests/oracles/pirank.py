@@ -202,16 +202,6 @@ def dense_cross_entropy(scores, labels, temperature):
     return -(targets / targets.sum(axis=1, keepdims=True) * rows).sum() / len(labels)
 
 
-def gradient_at(function, scores, items):
-    """Derivatives with respect to some of the scores, by complex steps."""
-    slopes = []
-    for j in items:
-        moved = np.array(scores, complex)
-        moved[j] += 1e-30j
-        slopes.append(function(moved).imag / 1e-30)
-    return slopes
-
-
 def neural_sort_at(temperature):
     """`neural_sort` as a `sort`."""
     return functools.partial(neural_sort, temperature=temperature)

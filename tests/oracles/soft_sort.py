@@ -7,6 +7,7 @@ so that `oracles.gradient` differentiates. What is compared are the real parts.
 import numpy as np
 
 from tests import oracles
+from tests.oracles import positions as oracle
 
 
 def soft_sort(scores, num_ranks, temperature):
@@ -40,29 +41,7 @@ def indicators_loss(scores, labels, metric, temperature, **arguments):
     return value if metric == "arp" else 1 - value
 
 
-def position_loss(
-    scores, labels, metric, temperature, topn=None, beta=10.0, relevance_threshold=1.0
-):
-    """1 - metric of the positions (Qin et al., 2010); 0 on an empty list."""
-    labels = np.asarray(labels)
+def position_loss(scores, labels, metric, temperature, **arguments):
+    """1 - metric of the positions; 0 on an empty list."""
     found = positions(scores, temperature)
-    within = 1.0 if topn is None else _sigmoid(beta * (topn + 0.5 - found))
-    if metric == "ndcg":
-        gains = 2**labels - 1
-        if not gains.any():
-            return 0.0
-        ideal = np.sort(gains)[::-1][:topn] / np.log2(np.arange(len(gains)) + 2)[:topn]
-        return 1 - (gains * within / np.log2(1 + found)).sum() / ideal.sum()
-    relevant = (labels >= relevance_threshold) * 1.0
-    if not relevant.any():
-        return 0.0
-    if metric == "precision":
-        return 1 - (relevant * within).sum() / topn
-    before = _sigmoid(beta * (found[:, np.newaxis] - found))
-    np.fill_diagonal(before, 1)
-    precision = before @ relevant / found
-    return 1 - (relevant * within * precision).sum() / relevant.sum()
-
-
-def _sigmoid(x):
-    return (1 + np.tanh(x / 2)) / 2
+    return oracle.position_loss(found, labels, metric, **arguments)

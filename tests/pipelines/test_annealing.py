@@ -9,8 +9,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests.losses.test_annealing import event_values
-from tests.pipelines.test_train import SMALL, train
+from tests.commands import SMALL, train
+from tests.files import event_values
 
 FLAGS = (
     *SMALL,
@@ -46,6 +46,7 @@ def test_history_and_tensorboard_have_the_values(undisturbed):
     )
 
 
+@pytest.mark.grid
 def test_the_schedule_makes_a_difference(undisturbed, tmp_path):
     train(*FLAGS, f"--model_dir={tmp_path}", "--loss_schedule=")
     assert "alpha" not in history(tmp_path)

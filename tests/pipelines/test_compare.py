@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pipelines.comparing import comparison_files, html_page, svg_plots, tables
-from tests.conftest import run_command
-from tests.evaluation.test_runs import write_run
+from tests.commands import run_command
+from tests.files import write_run
 from tfr_ext.evaluation.comparison import Options, compare
 
 command = functools.partial(run_command, "pipelines.compare")
@@ -109,7 +109,7 @@ def test_the_command(runs, tmp_path):
         (["--test=u"], "flag --test=u: value should be one of"),
     ],
 )
-@pytest.mark.exhaustive
+@pytest.mark.grid
 def test_what_the_command_refuses(arguments, text):
     done = command(*arguments, check=False)
     assert done.returncode == 1 and text in done.stderr

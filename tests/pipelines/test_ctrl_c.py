@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from tests.commands import ROOT
-from tests.conftest import run_command
-from tests.evaluation.test_runs import write_run
-from tests.pipelines.test_experiment import flags_of, write_folds
+from tests.commands import ROOT, run_command
+from tests.files import write_run
+from tests.pipelines.experiments import flags_of, write_folds
 
 COMMANDS = ("compare", "evaluate", "experiment", "prepare", "train")
 GOES_ON = "Stopped; the same command goes on.\n"
@@ -73,6 +72,7 @@ def test_while_flags_are_read(command, tmp_path):
     assert (done.stdout, done.stderr) == ("", "Stopped.\n")
 
 
+@pytest.mark.first_case("command")
 @pytest.mark.parametrize("where", ["waits", "drops", "another"])
 @pytest.mark.parametrize(
     "command, function, line",
@@ -91,12 +91,16 @@ def test_at_work(command, function, line, where, tmp_path):
 
 @pytest.mark.parametrize("command", ["train", "prepare"])
 def test_what_began_anew_goes_on_without_that_flag(command, tmp_path):
-    function = {"train": "inputs.load", "prepare": "prepare_sources.divide"}[command]
+    function = {
+        "train": "tfr_ext.training.sources.data_splits.load",
+        "prepare": "pipelines.preparing.source_pieces.divide",
+    }[command]
     more = [*flags(command, tmp_path), "--overwrite"]
-    done = interrupted("waits", f"pipelines.{function}", command, *more)
+    done = interrupted("waits", function, command, *more)
     assert done.stderr == "Stopped; the same command without --overwrite goes on.\n"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "where, function",
     [
@@ -113,7 +117,7 @@ def test_in_training(where, function, tmp_path):
     assert "Best epoch" in done.stdout
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "function",
     [

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from tests.conftest import make_lists, run_command
+from tests.commands import ROOT, run_command, train
 from tests.elwc_files import write_manifest, write_shards
-from tests.pipelines.test_train import ROOT, train, write_letor
+from tests.files import write_letor
+from tests.helpers import make_lists
 from tfr_ext import data
 from tfr_ext.data.elwc import shards
 
@@ -93,6 +94,7 @@ def start(*flags):
     )
 
 
+@pytest.mark.grid
 def test_an_interrupted_stream_ends_as_an_undisturbed_one(files, tmp_path):
     flags = [*FLAGS, "--dataset=elwc", f"--data_dir={files}", "--stream"]
     flags += ["--num_epochs=6", "--list_size=6", "--label_sampling=epoch"]
@@ -189,6 +191,7 @@ def test_what_the_manifest_does_not_say(copy, damage, told):
     assert error.value.path == f"{copy}/manifest.json"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -227,7 +230,7 @@ def test_a_shard_left_out_by_the_user(copy):
     assert shards.CheckedShards(files).manifests == {}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from tests.conftest import make_lists, run_command
-from tests.pipelines.test_train import train, write_letor
+from tests.commands import run_command, train
+from tests.files import write_letor
+from tests.helpers import make_lists
 from tfr_ext import data, evaluation
 
 evaluate = functools.partial(run_command, "pipelines.evaluate")

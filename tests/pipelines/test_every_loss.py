@@ -11,7 +11,7 @@ import pytest
 
 from tfr_ext import losses
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.grid
 
 KEYS = [key for key in losses.keys() if isinstance(losses.get(key), losses.RankingLoss)]
 # What a user of a loss would add to the command.

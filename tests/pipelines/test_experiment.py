@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from pipelines.experiments import candidates, cells, processes, selection
-from tests.commands import ROOT
-from tests.conftest import run_command
+from tests.commands import ROOT, run_command
+from tests.pipelines.experiments import flags_of, write_folds
 from tfr_ext.training import TrainingConfig
 
 
@@ -142,46 +142,11 @@ def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
     assert all(cell.is_finished for cell in wanted if cell.fold != "dies")
 
 
-def write_folds(folder):
-    """Three-feature lists in two folds, of which feature 1 tells the label."""
-    rng = np.random.default_rng(0)
-    for fold in (1, 2):
-        for split in ("train", "vali", "test"):
-            lines = []
-            for query in range(12):
-                for _ in range(5):
-                    x = rng.normal(size=3)
-                    label = int(x[0] > 0) + int(x[0] > 1)
-                    values = " ".join(f"{i}:{v:.4f}" for i, v in enumerate(x, 1))
-                    lines.append(f"{label} qid:{fold}{split}{query} {values}")
-            path = folder / f"Fold{fold}" / f"{split}.txt"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text("\n".join(lines) + "\n")
-
-
 @pytest.fixture(scope="module")
 def folds(tmp_path_factory):
     folder = tmp_path_factory.mktemp("folds")
     write_folds(folder)
     return folder
-
-
-def flags_of(folder, *more):
-    return (
-        "--dataset=text",
-        f"--train_path={folder}/Fold{{fold}}/train.txt",
-        f"--valid_path={folder}/Fold{{fold}}/vali.txt",
-        f"--test_path={folder}/Fold{{fold}}/test.txt",
-        "--hidden_sizes=4",
-        "--num_epochs=2",
-        "--batch_size=6",
-        "--metrics=ndcg,arp,ndcg_10",
-        "--folds=1,2",
-        "--seeds=1,2",
-        "--method=SmoothI: --loss=smoothi_loss --learning_rate={0.05|0.0000001}",
-        "--method=ListNet: --loss=list_net_loss --learning_rate=0.05",
-        *more,
-    )
 
 
 def rows(path):
@@ -315,18 +280,14 @@ def test_what_is_finished_is_not_done_again_and_other_data_is(
 @pytest.mark.parametrize(
     "flags, message",
     [
-        pytest.param(
-            ["--method=A: --loss=no_loss"], "no_loss", marks=pytest.mark.exhaustive
-        ),
-        pytest.param(["--folds=1,3"], "Fold3", marks=pytest.mark.exhaustive),
+        pytest.param(["--method=A: --loss=no_loss"], "no_loss", marks=pytest.mark.grid),
+        pytest.param(["--folds=1,3"], "Fold3", marks=pytest.mark.grid),
         pytest.param(
             ["--method=ListNet: --loss=list_net_loss --learning_rate=5e-2"],
             "same",
-            marks=pytest.mark.exhaustive,
+            marks=pytest.mark.grid,
         ),
-        pytest.param(
-            ["--method=A: --dropout=1.5"], "dropout", marks=pytest.mark.exhaustive
-        ),
+        pytest.param(["--method=A: --dropout=1.5"], "dropout", marks=pytest.mark.grid),
         (["--folds=1,1"], "--folds"),
         (["--select_by=map"], "--select_by=map"),
         (["--seed=3"], "--seed"),
@@ -349,7 +310,7 @@ def test_wrong_flags_end_it_before_any_training(folds, tmp_path, flags, message)
     assert not [path for path in tmp_path.glob("cells/*") if path.is_dir()]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 def test_killed_it_goes_on_and_leaves_no_process(experiment, folds, tmp_path):
     out, _, _ = experiment
     command = [

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from tests.conftest import run_command
+from tests.commands import run_command
 from tests.datasets import layouts
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -62,13 +62,13 @@ def test_the_candidates_are_those_of_the_papers(contents):
     assert "Pointwise KL (Multinomial)" in contents["kl_covid_mlia"]["methods"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 def test_every_loss_compiles():
     for name, content in read("--trace", *FILES).items():
         assert not content["wrong"], (name, content["wrong"][:3])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 def test_cells_of_collections_that_are_not_at_hand(contents, tmp_path):
     layouts.write_fold(tmp_path / "MQ2007" / "Fold1", 46)
     layouts.write_fold(tmp_path / "MSLR-WEB30K" / "Fold1", 136, comments=False)

@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from pipelines.flags import path_flags
-from tests.commands import ROOT
-from tests.conftest import run_command
-from tests.pipelines.test_train import SMALL
+from tests.commands import ROOT, SMALL, run_command, told
+from tests.files import content
 from tfr_ext.core import lock
 from tfr_ext.training import written
 
@@ -38,20 +37,6 @@ OUTPUTS = {
     "prepare": ("manifest.json", "train-00000-of-00001.tfrecord"),
 }
 QUICK = tuple(flag for flag in SMALL if "num_epochs" not in flag)
-
-
-def content(directory):
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
-
-
-def told(done):
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stderr
 
 
 @pytest.mark.parametrize("command", PATHS)
@@ -116,6 +101,7 @@ def test_a_failing_command_leaves_every_file_as_it_was(command, tmp_path):
         assert content(out) == before
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", OUTPUTS["train"])
 def test_foreign_files_are_named_and_stay(name, tmp_path):
     path = tmp_path / name

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import make_lists
-from tests.data.test_label_distributions import with_distributions
-from tests.pipelines.test_train import SMALL, bad, train
+from tests.commands import SMALL, bad, train
+from tests.helpers import hparams, make_lists, with_distributions
+from tests.training.graded import MULTINOMIAL, make_pipeline
 from tfr_ext import data, losses, models
 from tfr_ext.training import export, pipeline
-
-MULTINOMIAL = "pointwise_kl_multinomial_loss"
 
 
 def scores_of_export(directory):
@@ -55,26 +53,7 @@ def test_grades_by_command_and_its_metrics(tmp_path):
     )
 
 
-def make_pipeline(directory, lists, epochs, **hparams):
-    tf.keras.utils.set_random_seed(0)
-    values = hparams.pop("values", [0.0, 0.75, 1.0])
-    return pipeline.RankingPipeline(
-        models.model_builder(3, models.MLPScorer([4], num_grades=len(values))),
-        pipeline.ListsDatasetBuilder(lists, lists, 4, 0, num_grades=len(values)),
-        pipeline.RankingHparams(
-            model_dir=str(directory),
-            num_epochs=epochs,
-            steps_per_epoch=None,
-            validation_steps=None,
-            learning_rate=0.01,
-            loss=MULTINOMIAL,
-            optimizer="adam",
-            grade_values=values,
-            **hparams,
-        ),
-    )
-
-
+@pytest.mark.first_case
 @pytest.mark.parametrize("given", [False, True], ids=["one-hot", "distributions"])
 def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
     lists = make_lists([4, 3, 5, 2] * 3, labels=np.arange(42) % 3)
@@ -90,7 +69,7 @@ def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
     np.testing.assert_array_equal(scores, parts.model.predict(features, verbose=0))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -112,7 +91,7 @@ def test_flags_that_do_not_fit_are_told(tmp_path, flags, told):
         assert part in message
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -146,31 +125,23 @@ class Diagnosed(losses.SmoothILoss):
         return [MeanScore("mean_score")]
 
 
-@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.first_case
+@pytest.mark.parametrize("wanted", [True, False])
 def test_diagnostics_join_the_history(monkeypatch, tmp_path, wanted):
     monkeypatch.setattr(
         losses, "_LOSSES", {**losses._LOSSES, "smoothi_loss": Diagnosed}
     )
     lists = make_lists([4, 3, 5, 2])
-    hparams = pipeline.RankingHparams(
-        model_dir=str(tmp_path),
-        num_epochs=2,
-        steps_per_epoch=None,
-        validation_steps=None,
-        learning_rate=0.01,
-        loss="smoothi_loss",
-        optimizer="adam",
-        loss_diagnostics=wanted,
-    )
     trained = pipeline.RankingPipeline(
         models.model_builder(3, models.MLPScorer([4])),
         pipeline.ListsDatasetBuilder(lists, lists, 4, 0),
-        hparams,
+        hparams(tmp_path, 2, loss_diagnostics=wanted),
     ).train_and_validate()
     for name in ("mean_score", "val_mean_score"):
         assert (name in trained.history) == wanted
     assert losses.SmoothILoss().diagnostics() == []
 
 
+@pytest.mark.grid
 def test_the_flag_is_taken_by_losses_without_diagnostics(tmp_path):
     train(*SMALL, "--num_epochs=1", f"--model_dir={tmp_path}", "--loss_diagnostics")

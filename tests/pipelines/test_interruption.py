@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from tests.pipelines.test_train import ROOT, SMALL, train
+from tests.commands import ROOT, SMALL, train
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.grid
 
 FLAGS = (
     *SMALL,

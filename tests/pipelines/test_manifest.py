@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from pipelines.preparing import source_pieces
-from tests.conftest import make_lists
 from tests.elwc_files import write_manifest, write_shards
+from tests.helpers import make_lists
 from tfr_ext import data
 from tfr_ext.training import DataConfig
 from tfr_ext.training.sources import elwc_source

@@ -15,9 +15,8 @@ from pipelines import failures
 from pipelines.experiments import cells
 from pipelines.experiments.candidates import Candidate
 from pipelines.flags import flag_files, flag_texts
-from tests.commands import ROOT
-from tests.conftest import run_command
-from tests.evaluation.test_runs import write_run
+from tests.commands import ROOT, run_command
+from tests.files import write_run
 from tfr_ext.core import json_files, settings
 from tfr_ext.evaluation import runs
 from tfr_ext.training import TrainingConfig, schedules
@@ -101,7 +100,7 @@ def test_parameters_that_are_numbers_and_words_stay():
         (["--lambda_weight=ndcg", "--lambda_weight_param=topn=inf"], "_param must"),
     ],
 )
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 def test_training_refuses_lists_and_parameters(flags, text, tmp_path):
     done = run_command(
         "pipelines.train", *flags, f"--model_dir={tmp_path}/run", check=False
@@ -282,7 +281,7 @@ def test_a_full_disk_is_told_before_what_tensorflow_says(
     assert "Make room there" in text and "\n" not in text
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 def test_a_disk_that_is_full_at_each_file_of_training(tmp_path):
     """The more a process may write to a file, the later it meets the limit."""
     script = (

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.pipelines.test_train import ROOT, SMALL, train
+from tests.commands import ROOT, SMALL, train
 
 
 def scores(path):

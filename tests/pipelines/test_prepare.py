@@ -24,9 +24,9 @@ from pipelines import prepare
 from pipelines.flags import config_flags
 from pipelines.preparing import beam_runner
 from tests import elwc_files
-from tests.conftest import run_command
-from tests.data.letor.test_ranges import WIDTH, assert_same, write_text
-from tests.pipelines.test_train import ROOT
+from tests.commands import ROOT, run_command
+from tests.files import WIDTH, write_text
+from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.data.elwc import manifest
 from tfr_ext.training.data_config import DEFAULT_SEED, DataConfig
@@ -133,7 +133,7 @@ def test_shards_of_text_are_what_training_reads(tmp_path, run, held_out):
     assert found.num_features == WIDTH and found.num_grades is None
     for split in SPLITS:
         lists = getattr(expected[0], split)
-        assert_same(read_split(out, split, WIDTH), lists)
+        assert_same_lists(read_split(out, split, WIDTH), lists)
         entry = found.splits[split]
         assert (entry.queries, entry.items) == (lists.num_lists, lists.num_items)
         assert entry.max_list_size == lists.lengths.max()
@@ -182,7 +182,7 @@ def test_shards_of_synthetic_lists(tmp_path, run):
     )
     for split in SPLITS:
         found = read_split(tmp_path / "out", split, 25)
-        assert_same(found, getattr(expected[0], split))
+        assert_same_lists(found, getattr(expected[0], split))
     assert len(list((tmp_path / "out").glob("train-*"))) == 4  # Of 35 kB.
 
 
@@ -567,7 +567,7 @@ def test_shards_of_a_data_set_of_tfds(tmp_path, run):
     assert len(list((tmp_path / "out").glob("train-*"))) > 3
     for split in SPLITS:
         found = read_split(tmp_path / "out", split, 46)
-        assert_same(found, getattr(expected[0], split))
+        assert_same_lists(found, getattr(expected[0], split))
 
 
 def test_the_source_is_not_overwritten(tmp_path, run):
@@ -640,7 +640,7 @@ def test_another_file_system(tmp_path, run):
         work=lambda: found.append(load()),
     )
     for split in SPLITS:
-        assert_same(*(getattr(one, split) for one in found))
+        assert_same_lists(*(getattr(one, split) for one in found))
 
 
 def test_a_file_that_nobody_judged_gives_no_shard(tmp_path, run):
@@ -674,7 +674,7 @@ def test_a_file_that_nobody_judged_gives_no_shard(tmp_path, run):
         work=lambda: found.append(load()),
     )
     for split in SPLITS:
-        assert_same(*(getattr(one, split) for one in found))
+        assert_same_lists(*(getattr(one, split) for one in found))
     bad = (*source, f"--test_path={paths[1]}", f"--output_dir={tmp_path / 'no'}")
     with pytest.raises(ValueError, match="The test data has no judged items"):
         run(*bad)

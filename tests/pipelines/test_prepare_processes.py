@@ -8,8 +8,8 @@ import time
 import pytest
 
 from pipelines.preparing import worker_processes
-from tests.conftest import run_command
-from tests.data.letor.test_ranges import write_text
+from tests.commands import run_command
+from tests.files import write_text
 
 
 def write_name(name):

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from tests.pipelines.test_train import ROOT
+from tests.commands import ROOT
 from tfr_ext.training import trainer
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"

@@ -9,9 +9,8 @@ import time
 
 import pytest
 
-from tests.commands import ROOT
-from tests.conftest import run_command
-from tests.pipelines.test_files import content, told
+from tests.commands import ROOT, run_command, told
+from tests.files import content
 from tfr_ext.training import checkpoints, export, outputs
 
 
@@ -69,6 +68,7 @@ def test_the_last_lines_name_all_files(folder):
     assert names == {*os.listdir(folder / "model")} - {".written_by_train"}
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("state", ["finished", "unfinished"])
 def test_other_data_is_refused(folder, state):
     write_data(folder / "data.txt", 5)
@@ -108,6 +108,7 @@ def test_without_its_flags_a_run_is_not_gone_on_with(folder):
     assert "did not write" in told(train(folder, "--overwrite"))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "flags",
     [
@@ -168,6 +169,7 @@ def test_a_broken_export_is_named(text, tmp_path):
         export._read_max_label(str(path))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "name", ["checkpoints/state.json", "metrics.json", "checkpoints/last-2.index",
              "checkpoints/last-2.data-00000-of-00001"]
@@ -183,6 +185,7 @@ def test_a_cut_file_is_named_and_overwrite_helps(folder, name):
     assert train(folder, "--overwrite").returncode == 0
 
 
+@pytest.mark.grid
 def test_a_killed_overwrite_loses_nothing(folder):
     """Killed before its first epoch has ended: the run of before is whole."""
     before = content(folder)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.conftest import run_command
+from tests.commands import run_command
 from tfr_ext import data
 from tfr_ext.training import export
 

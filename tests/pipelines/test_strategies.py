@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.pipelines.test_train import ROOT, train
+from tests.commands import ROOT, train
 
 # 66 training lists in batches of 13, which is 7 + 6 lists: unequal shares; the last
 # batch has one list, so that one of two replicas has none.
@@ -66,6 +66,7 @@ def test_mirrored_over_two_devices(alone, tmp_path):
     assert_same_run(tmp_path, alone)
 
 
+@pytest.mark.grid
 def test_mirrored_with_a_loss_of_tfr(alone_with_tfr, tmp_path):
     train(
         *FLAGS,
@@ -87,6 +88,7 @@ def free_ports(count):
     return ports
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("chief", [False, True], ids=["workers", "chief"])
 def test_two_processes(alone, tmp_path, chief):
     ports = free_ports(2)
@@ -131,11 +133,12 @@ def test_two_processes(alone, tmp_path, chief):
     assert sorted(os.listdir(tmp_path / "model")) == sorted(os.listdir(alone))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "flags",
     [
         ["--jit_compile"],
-        pytest.param(["--mixed_precision=float16"], marks=pytest.mark.exhaustive),
+        ["--mixed_precision=float16"],
         ["--mixed_precision=bfloat16"],
         ["--mixed_precision=float16", "--jit_compile"],
     ],

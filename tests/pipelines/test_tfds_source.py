@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from tests.conftest import run_command
+from tests.commands import run_command
 from tests.datasets import layouts
-from tests.datasets.test_loading import assert_same
+from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.training import DataConfig
 from tfr_ext.training.sources import data_splits, tfds_source
@@ -47,7 +47,7 @@ def test_the_same_lists_as_from_text(config, files):
     )
     assert list(by_name.splits) == list(text.splits) == list(SPLITS)
     for split in SPLITS:
-        assert_same(by_name.read(split, 46), text.read(split, 46))
+        assert_same_lists(by_name.read(split, 46), text.read(split, 46))
 
 
 def test_a_data_set_without_validation_split(config, files):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import make_lists
-from tests.pipelines.test_train import SMALL, bad, train
+from tests.commands import SMALL, bad, train
+from tests.helpers import hparams, make_lists
 from tfr_ext import losses, models
 from tfr_ext.losses.tfr import classes
 from tfr_ext.training import pipeline
@@ -38,12 +38,14 @@ def test_a_lambda_weight_by_flag(run):
     assert "--lambda_weight_param=topn=10" in flag_file
 
 
+@pytest.mark.grid
 def test_the_flag_file_reproduces(run, tmp_path):
     directory, _ = run
     train(f"--flagfile={directory}/flags.cfg", f"--model_dir={tmp_path}")
     assert (tmp_path / "run.trec").read_text() == (directory / "run.trec").read_text()
 
 
+@pytest.mark.grid
 def test_an_empty_flag_drops_what_a_flag_file_has(run, tmp_path):
     directory, _ = run
     train(
@@ -56,7 +58,7 @@ def test_an_empty_flag_drops_what_a_flag_file_has(run, tmp_path):
     assert (tmp_path / "metrics.json").exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -94,23 +96,14 @@ def fit(directory, key, num_epochs=2, **params):
         pipeline.RankingPipeline(
             models.model_builder(4, models.MLPScorer(hidden_sizes=[16], seed=0)),
             pipeline.ListsDatasetBuilder(lists, lists, batch_size=8, seed=0),
-            pipeline.RankingHparams(
-                model_dir=str(directory),
-                num_epochs=num_epochs,
-                steps_per_epoch=None,
-                validation_steps=None,
-                learning_rate=0.01,
-                loss=key,
-                loss_params=params,
-                optimizer="adam",
-            ),
+            hparams(directory, num_epochs, loss=key, loss_params=params),
         )
         .train_and_validate()
         .history
     )
 
 
-@pytest.mark.exhaustive
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "key", [key for key in classes.LOSSES if key != "ordinal_loss"]
 )
@@ -125,6 +118,7 @@ def test_each_key_trains_and_tells_what_remains(tmp_path, key, caplog):
     ]
 
 
+@pytest.mark.grid
 def test_a_resumed_run_of_a_lambda_weight_is_that_of_an_undisturbed_one(tmp_path):
     weight = {"lambda_weight": "ndcg", "lambda_weight_params": {"topn": 10}}
     whole = fit(tmp_path / "whole", "pairwise_logistic_loss", **weight)

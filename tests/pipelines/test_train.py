@@ -1,10 +1,8 @@
 """The training command, run as a user runs it."""
 
 import csv
-import functools
 import json
 import os
-import pathlib
 
 import numpy as np
 import pytest
@@ -12,25 +10,10 @@ import pytrec_eval
 import tensorflow as tf
 from PIL import Image
 
-from tests.conftest import make_lists, run_command
+from tests.commands import SMALL, bad, run_command, train
+from tests.files import write_letor
+from tests.helpers import make_lists
 from tfr_ext import data
-
-ROOT = pathlib.Path(__file__).parents[2]
-
-
-train = functools.partial(run_command, "pipelines.train")
-
-
-SMALL = (
-    "--flagfile=configs/quickstart.cfg",
-    "--synthetic_num_queries=60",
-    "--synthetic_list_size=12",
-    "--hidden_sizes=8",
-    "--batch_size=8",
-    "--num_epochs=3",
-    "--gain=linear",
-    "--verbose=line",
-)
 
 
 @pytest.fixture(scope="module")
@@ -133,19 +116,6 @@ def test_the_same_seed_gives_the_same_result_and_flags_cfg_reproduces(run, tmp_p
     assert (other / "run.trec").read_text() != (directory / "run.trec").read_text()
 
 
-def write_letor(path, lists):
-    with open(path, "w") as file:
-        for q in range(lists.num_lists):
-            for i in range(lists.row_splits[q], lists.row_splits[q + 1]):
-                features = " ".join(
-                    f"{j}:{x:.6f}" for j, x in enumerate(lists.features[i], 1)
-                )
-                file.write(
-                    f"{lists.labels[i]:g} qid:{lists.query_ids[q]} {features} "
-                    f"#docid = D{i}\n"
-                )
-
-
 def test_one_text_file_with_a_loss_of_tfr_and_early_stopping(tmp_path):
     lists = make_lists([5, 3, 8, 2] * 10, num_features=4)
     write_letor(tmp_path / "all.txt", lists)
@@ -174,16 +144,7 @@ def test_one_text_file_with_a_loss_of_tfr_and_early_stopping(tmp_path):
     assert first.startswith("D")
 
 
-def bad(tmp_path, *flags):
-    model_dir = tmp_path / "model"
-    done = train(*flags, f"--model_dir={model_dir}", check=False)
-    assert done.returncode != 0
-    assert "Traceback" not in done.stderr, done.stderr
-    assert not (model_dir / "metrics.json").exists()
-    return done.stderr
-
-
-@pytest.mark.exhaustive
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -239,6 +200,7 @@ def test_a_bad_line_is_told_with_file_and_line(tmp_path):
     assert f"{path}:2" in message and "abc" in message
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("loss", ["mean_squared_loss", "smoothi_loss"])
 def test_a_loss_that_is_not_finite_is_told(tmp_path, loss):
     message = bad(

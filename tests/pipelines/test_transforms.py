@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import make_lists, run_command
-from tests.data.test_label_distributions import with_distributions
-from tests.pipelines.test_train import ROOT, train, write_letor
+from tests.commands import ROOT, run_command, train
+from tests.files import write_letor
+from tests.helpers import hparams, make_lists, with_distributions
 from tfr_ext import data, evaluation, models
 from tfr_ext.training import pipeline
 
@@ -102,31 +102,21 @@ def test_the_export_takes_raw_features_and_gives_the_same_metrics(run, tmp_path)
         np.testing.assert_allclose(report["test"][name], value, rtol=1e-9)
 
 
-def make_pipeline(directory, lists, epochs, forms=FORMS, **hparams):
+def make_pipeline(directory, lists, epochs, forms=FORMS, **given):
     tf.keras.utils.set_random_seed(0)
     transforms = models.feature_transforms(forms, lists)
-    values = hparams.get("grade_values")
+    values = given.get("grade_values")
     scorer = models.MLPScorer([4], num_grades=values and len(values))
     return pipeline.RankingPipeline(
         models.model_builder(3, scorer, transforms),
         pipeline.ListsDatasetBuilder(
             lists, lists, 4, 0, num_grades=values and len(values)
         ),
-        pipeline.RankingHparams(
-            **{
-                "model_dir": str(directory),
-                "num_epochs": epochs,
-                "steps_per_epoch": None,
-                "validation_steps": None,
-                "learning_rate": 0.01,
-                "loss": "smoothi_loss",
-                "optimizer": "adam",
-                **hparams,
-            }
-        ),
+        hparams(directory, epochs, **given),
     )
 
 
+@pytest.mark.grid
 def test_a_resumed_run_has_the_statistics_of_the_undisturbed_one(tmp_path):
     lists = make_lists([4, 3, 5, 2] * 3)
     whole = make_pipeline(tmp_path / "whole", lists, 4).train_and_validate()
@@ -175,11 +165,10 @@ SCRIPT = textwrap.dedent(
     from absl import flags
     import tfr_ext
     from pipelines import failures, train
-    from tests.conftest import make_lists
+    from pipelines.flags import wording
+    from tests.helpers import make_lists, with_distributions
     from tfr_ext.core import telling
     from tfr_ext.training.sources import data_splits
-    from pipelines.flags import wording
-    from tests.data.test_label_distributions import with_distributions
 
     class Judged:
         # A source of lists with label distributions, all in 'train'.
@@ -190,9 +179,8 @@ SCRIPT = textwrap.dedent(
             return with_distributions(lists)
 
     train.define_flags()
-    given_source = data_splits.source
-    data_splits.source = (
-        lambda f: Judged() if f.dataset == "judged" else given_source(f))
+    other = data_splits.source
+    data_splits.source = lambda f: Judged() if f.dataset == "judged" else other(f)
     own = ("binarize_labels", "dataset", "feature_transforms", "first_stage_feature",
            "grade_values", "label_weights", "list_size", "loss", "loss_param",
            "max_label")

@@ -12,7 +12,8 @@ import tensorflow as tf
 from tensorflow_serving.apis import input_pb2
 
 from tests import elwc_files
-from tests.conftest import make_lists, run_command
+from tests.commands import run_command
+from tests.helpers import make_lists
 from tfr_ext import data, losses, models
 from tfr_ext.training import export
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import value_and_gradient
 from tests.oracles import wass_rank as oracle
 from tfr_ext import losses
 from tfr_ext.transport import labels_to_scores, sinkhorn
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.first_case
 
 NOTHING = -np.inf
 COSTS = [
@@ -244,11 +245,7 @@ def test_the_gradient_is_the_derivative_at_convergence_and_not_before(num_iterat
     labels, scores = mild_problem(2)
     arguments = {"regularization": 1.0, "num_iterations": num_iterations, **MILD}
     loss = losses.WassRankLoss(reduction="none", **arguments)
-    y_pred = tf.constant([scores])
-    with tf.GradientTape() as tape:
-        tape.watch(y_pred)
-        value = tf.function(loss)([labels], y_pred)
-    slopes = tape.gradient(value, y_pred)[0].numpy()
+    _, (slopes,) = value_and_gradient(tf.function(loss), [labels], [scores])
     derivative = numerical_slopes(loss, labels, scores)
     np.testing.assert_allclose(
         slopes,

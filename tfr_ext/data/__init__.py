@@ -14,10 +14,14 @@ from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature, measure_features
 from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema, iter_elwc, read_elwc
-from tfr_ext.data.label_distributions import with_label_distributions
-from tfr_ext.data.label_sampling import BinomialLabels
-from tfr_ext.data.label_transforms import binary_labels, expected_labels
-from tfr_ext.data.letor.reading import DataFormatError, read_letor
+from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.labels import (
+    BinomialLabels,
+    binary_labels,
+    expected_labels,
+    with_label_distributions,
+)
+from tfr_ext.data.letor.reading import read_letor
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.synthetic import synthetic_lists
 from tfr_ext.data.truncation import truncate

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.data.letor.diagnosis import NUMBER, DataFormatError
+from tfr_ext.data.errors import DataFormatError
 
 MAX_LINE_BYTES = 64 << 20
 """A longer line is an error: it is seldom text, and has to be held in memory."""
@@ -26,6 +26,8 @@ MAX_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 19
 _MARK = b"\xef\xbb\xbf"  # The byte order mark, with which some editors begin a file.
 _GZIP = b"\x1f\x8b"
+NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+"""A decimal number: stricter than Python's float, which takes `1_0`, `nan`, `inf`."""
 _NUMBER = re.compile(NUMBER.decode())
 _NOT_FINITE = ("nan", "inf", "-inf")
 _INTEGER = re.compile(r"[+-]?[0-9]+")

@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfr_ext import data
 from tfr_ext.core import checks, quiet
 from tfr_ext.data import text_files
+from tfr_ext.data.collecting import concatenate
+from tfr_ext.data.lists import RankingLists
 from tfr_ext.datasets import catalogue
 
 # Our names of the splits, and what data sets call them.
@@ -110,7 +111,7 @@ def splits(builder: Any) -> dict[str, str]:
     }
 
 
-def read(builder: Any, split: str) -> data.RankingLists:
+def read(builder: Any, split: str) -> RankingLists:
     """Reads a split of a prepared data set into memory.
 
     Args:
@@ -137,7 +138,7 @@ def read(builder: Any, split: str) -> data.RankingLists:
     dataset = dataset.ragged_batch(_QUERIES_PER_PIECE).prefetch(tf.data.AUTOTUNE)
     num_missing = 0
 
-    def pieces() -> Iterator[data.RankingLists]:
+    def pieces() -> Iterator[RankingLists]:
         nonlocal num_missing
         for batch in dataset:
             values = _values(batch["float_features"])
@@ -146,7 +147,7 @@ def read(builder: Any, split: str) -> data.RankingLists:
             yield _piece(batch, np.where(missing, 0, values))
 
     try:
-        lists = data.concatenate(pieces())
+        lists = concatenate(pieces())
     except tf.errors.OpError as error:
         raise ValueError(
             f"The files of {split!r} in {builder.data_path} are damaged: "
@@ -170,7 +171,7 @@ def load(
     split: str,
     data_dir: str | None = None,
     manual_dir: str | None = None,
-) -> data.RankingLists:
+) -> RankingLists:
     """Reads a split of a data set into memory, and prepares it at its first use.
 
     Args:
@@ -199,7 +200,7 @@ def load(
 
 def _piece(
     batch: dict[str, tf.RaggedTensor], features: np.ndarray
-) -> data.RankingLists:
+) -> RankingLists:
     """Returns some decoded examples as lists, whatever number types they have.
 
     Args:
@@ -237,7 +238,7 @@ def _piece(
         )
     distributions = batch.get("label_distribution")
     doc_ids = batch.get("doc_id")
-    return data.RankingLists(
+    return RankingLists(
         features=narrow,
         labels=labels.astype(np.float32, copy=False),
         row_splits=splits,

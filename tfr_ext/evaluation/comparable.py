@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from tfr_ext import evaluation
+from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.runs import Run
 
 # What records without a field mean.
-_OF_OLD = {"ties": evaluation.TIES_BY_POSITION}
+_OF_OLD = {"ties": queries.TIES_BY_POSITION}
 _REMEDIES = {
     "max_label": " Only ERR depends on it: `metrics` can leave that out.",
     "ties": (
@@ -70,7 +70,7 @@ def metric_names(runs: Sequence[Run], wanted: Sequence[str] = ()) -> list[str]:
                 f"The runs have no metric in common that is known: {', '.join(common)}."
             )
     else:
-        names = evaluation.parse_names(wanted)
+        names = queries.parse_names(wanted)
     for run in runs:
         for member in run.members:
             for name in names:
@@ -84,7 +84,7 @@ def metric_names(runs: Sequence[Run], wanted: Sequence[str] = ()) -> list[str]:
 
 def _is_metric(name: str) -> bool:
     try:
-        evaluation.parse_names([name])
+        queries.parse_names([name])
     except ValueError:
         return False
     return True
@@ -110,7 +110,7 @@ def convention(
             mine, other = (x.get(field, _OF_OLD.get(field)) for x in (agreed, theirs))
             if mine == other:
                 continue
-            if field == "max_label" and not _need_max_label(names):
+            if field == "max_label" and not queries.need_max_label(names):
                 agreed[field] = None
                 continue
             raise ValueError(
@@ -125,10 +125,6 @@ def convention(
             f"unknown, as no metrics.json is beside it: {silent[0]}."
         )
     return agreed, notes
-
-
-def _need_max_label(names: Sequence[str]) -> bool:
-    return any(name.split("_")[0] in ("err", "nerr") for name in names)
 
 
 def seed_notes(run: Run) -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import tensorflow as tf
 from tfr_ext import objectives
 from tfr_ext.data.batches import batching, buckets
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.metrics import exact_values, keras_metrics
+from tfr_ext.metrics import keras_metrics
 
 DEFAULT_METRICS = (
     "ndcg_1",
@@ -69,20 +68,14 @@ class Convention:
             >>> Convention().metric_arguments('ndcg_10')
             {'metric': 'ndcg', 'topn': 10, 'gain': 'exponential'}
         """
-        match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", name)
-        if not match or match[1] not in exact_values.names():
-            raise ValueError(
-                f"Unknown metric {name!r}. Expected one of {exact_values.names()}, "
-                "optionally with a cut-off, such as 'ndcg_10'."
-            )
+        metric, topn = objectives.parse(name)
         of_some = objectives.taken(
-            match[1],
+            metric,
             gain=self.gain,
             relevance_threshold=self.relevance_threshold,
             max_label=self.max_label,
         )
-        topn = int(match[2]) if match[2] else None
-        return {"metric": match[1], "topn": topn, **of_some}
+        return {"metric": metric, "topn": topn, **of_some}
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the convention as `metrics.json` records it."""
@@ -102,14 +95,14 @@ class Convention:
             f"label {highest}; ties {self.ties}."
         )
 
-    def objective(self, name: str) -> exact_values.Metric:
+    def objective(self, name: str) -> objectives.Metric:
         """Returns what computes a metric named such as 'ndcg_10'.
 
         Raises:
             ValueError: if there is no such metric, or it cannot be had so.
         """
         arguments = self.metric_arguments(name)
-        return exact_values.get(arguments.pop("metric"), **arguments)
+        return objectives.of_metric(arguments.pop("metric"), **arguments)
 
     def keras_metric(
         self,
@@ -140,7 +133,31 @@ class Convention:
 
 def higher_is_better(name: str) -> bool:
     """Tells whether a metric named such as 'arp_10' is better when higher."""
-    return not exact_values.is_cost(Convention().metric_arguments(name)["metric"])
+    return not objectives.of_name(objectives.parse(name)[0]).is_cost
+
+
+def need_max_label(names: Iterable[str]) -> bool:
+    """Tells whether one of the metrics depends on the highest grade.
+
+    Args:
+        names: names such as 'err_10'.
+    """
+    parsed = [objectives.parse(name)[0] for name in names]
+    return any(objectives.of_name(metric).needs_max_label() for metric in parsed)
+
+
+def binary_names(names: Iterable[str]) -> list[str]:
+    """Returns the names of the metrics that only know relevant items and others.
+
+    Examples:
+        >>> binary_names(['ndcg_10', 'precision_5', 'map'])
+        ['precision_5', 'map']
+    """
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if objectives.of_name(objectives.parse(name)[0]).IS_BINARY
+    ]
 
 
 def per_query(
@@ -185,7 +202,7 @@ def per_query(
         item = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"Scores must be finite. Item {item} has {scores[item]}.")
     largest = float(lists.labels.max(initial=0))
-    if any(name.startswith(("err", "nerr")) for name in metrics) and (
+    if need_max_label(metrics) and (
         convention.max_label is not None and largest > np.float32(convention.max_label)
     ):
         raise ValueError(
@@ -202,8 +219,8 @@ def per_query(
         labels = np.where(mask, labels_of_items[where].astype(np.float64), 0)
         padded = np.where(mask, scores[where].astype(np.float64), 0)
         for name, objective in built.items():
-            values, empty = exact_values.metric_per_list(
-                objective, tf.constant(labels), tf.constant(padded), tf.constant(mask)
+            values, empty = objective.per_list(
+                tf.constant(labels), tf.constant(padded), tf.constant(mask)
             )
             results[name][chosen] = np.where(empty, np.nan, values)
     return fill_empty(results, convention.empty_list)

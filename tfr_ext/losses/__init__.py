@@ -18,8 +18,6 @@ from tfr_ext.losses.approx_metric import ApproxMetricLoss
 from tfr_ext.losses.base import (
     ItemwiseLoss,
     ListwiseLoss,
-    MetricLoss,
-    PositionLoss,
     RankingLoss,
 )
 from tfr_ext.losses.fast_soft_rank import FastSoftRankLoss
@@ -31,6 +29,7 @@ from tfr_ext.losses.kl.pointwise import (
 )
 from tfr_ext.losses.list_ap import ListAPLoss
 from tfr_ext.losses.list_net import ListNetLoss
+from tfr_ext.losses.metric_loss import MetricLoss, NamedMetricLoss
 from tfr_ext.losses.neural_sort import NeuralSortCrossEntropyLoss
 from tfr_ext.losses.pirank import PiRankARPLoss, PiRankNDCGLoss
 from tfr_ext.losses.sinkhorn_sort import SinkhornSortLoss
@@ -49,6 +48,7 @@ __all__ = [
     "ListwiseLoss",
     "LossAnnealing",
     "MetricLoss",
+    "NamedMetricLoss",
     "NeuralSortCrossEntropyLoss",
     "PiRankARPLoss",
     "PiRankNDCGLoss",
@@ -56,7 +56,6 @@ __all__ = [
     "PairwiseKLGaussianLoss",
     "PointwiseKLBinomialLoss",
     "PointwiseKLMultinomialLoss",
-    "PositionLoss",
     "RankingLoss",
     "SinkhornSortLoss",
     "SmoothILoss",

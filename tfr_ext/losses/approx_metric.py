@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from tfr_ext import positions
-from tfr_ext.core import checks
-from tfr_ext.losses import base, relaxed
+from tfr_ext.losses import base, metric_loss
+from tfr_ext.objectives import registry
+from tfr_ext.relaxations.approx_metric import ApproxPositions
 
 
 @base.register
-class ApproxMetricLoss(base.PositionLoss):
+class ApproxMetricLoss(metric_loss.NamedMetricLoss):
     r"""One minus a ranking metric of approximated positions.
 
     The position of item `j`, and what stands for "within the first `K` ranks", are
@@ -29,9 +27,9 @@ class ApproxMetricLoss(base.PositionLoss):
     \frac{2^{y_j} - 1}{\log_2(1 + \hat\pi_j)} T_K(\hat\pi_j)
     $$
 
-    See `tfr_ext.positions` for precision and average precision. Without a cut-off it is
-    one plus TensorFlow Ranking's `ApproxNDCGLoss` at a temperature of `1 / alpha`. A
-    list without anything relevant contributes 0 and no gradient.
+    See `tfr_ext.objectives` for the other metrics. Without a cut-off it is one plus
+    TensorFlow Ranking's `ApproxNDCGLoss` at a temperature of `1 / alpha`. A list
+    without anything relevant contributes 0 and no gradient.
 
     Standalone usage:
 
@@ -61,7 +59,6 @@ class ApproxMetricLoss(base.PositionLoss):
     """
 
     KEY = "approx_metric_loss"
-    SHARPNESS = relaxed.Sharpness("alpha", "higher")
 
     def __init__(
         self,
@@ -81,15 +78,15 @@ class ApproxMetricLoss(base.PositionLoss):
             reduction: a `tf.keras.losses.Reduction`.
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
-            metric: 'ndcg', 'precision' (needs `topn`) or 'map'.
+            metric: 'ndcg', 'map', 'precision' or 'recall'; the last two need `topn`.
             topn: cut-off of the metric; None for the whole list, which then has no
                 truncation.
             alpha: between 1e-30 and 1e30, slope of the position function. The higher,
                 the nearer to the exact positions and the flatter almost everywhere.
             beta: between 1e-30 and 1e30, slope of the truncation function, and of
                 comparing two positions in 'map'.
-            relevance_threshold: least label of a relevant item, for 'precision' and
-                'map'.
+            relevance_threshold: least label of a relevant item, for 'precision',
+                'recall' and 'map'.
             gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
                 (`label`) or 'power' (`2**label`).
 
@@ -98,19 +95,16 @@ class ApproxMetricLoss(base.PositionLoss):
                 where it has no effect.
         """
         super().__init__(
-            positions.PositionMetric(metric, topn, beta, relevance_threshold, gain),
-            reduction=reduction,
-            name=name,
-            ragged=ragged,
+            ApproxPositions(beta=beta, alpha=alpha),
+            registry.of_loss(
+                metric,
+                "positions",
+                topn=topn,
+                expected="gain",
+                relevance_threshold=relevance_threshold,
+                gain=gain,
+            ),
+            reduction,
+            name,
+            ragged,
         )
-        self._alpha = checks.between("alpha", alpha, 1e-30, 1e30)
-
-    def _positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        return positions.approx_positions(scores, mask, self._alpha)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "alpha": self._alpha,
-        }

@@ -1,20 +1,22 @@
 """The contract of every loss: inputs, masks, weights, reduction, configuration.
 
-A loss class names its arguments and one function of clean tensors; everything a
+A loss class declares its arguments and has one function of clean tensors; everything a
 TensorFlow Ranking user relies on besides is here.
 """
 
 from __future__ import annotations
 
 import abc
-from typing import Any, Callable, ClassVar, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
 
-from tfr_ext import objectives, positions
-from tfr_ext.core import checks, inputs, masked
+from tfr_ext.core import arguments, checks, inputs, masked
+from tfr_ext.core.annealed import Annealed
+from tfr_ext.core.arguments import Argument, Sharpness
 from tfr_ext.core.inputs import TensorLike
-from tfr_ext.losses import annealing, relaxed
+from tfr_ext.losses.relaxed import RelaxedMetric
 
 _T = TypeVar("_T")
 
@@ -61,14 +63,19 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """
         super().__init__(reduction, name or self.KEY)
         self._ragged = checks.boolean("ragged", ragged)
-        self._annealed: dict[str, annealing.Annealed] = {}
+        self._annealed: dict[str, Annealed] = {}
+        self._arguments: dict[str, Any] = {}
 
+    # The parameters of all losses.
+    PARAMETERS = ("self", "reduction", "name", "ragged")
     # The name by which `tfr_ext.losses.get` builds a class.
     KEY: ClassVar[str]
     # Of labels and scores: 3 if they are distributions, `[batch, list, grades]`.
     RANK: ClassVar[int] = 2
+    # Its arguments besides those of all losses, unless they are those of its parts.
+    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {}
     # What brings a relaxation nearer to its metric.
-    SHARPNESS: ClassVar[relaxed.Sharpness | None] = None
+    SHARPNESS: ClassVar[Sharpness | None] = None
     # The label above which the loss has no meaning, if there is one.
     _max_label: float | None = None
 
@@ -161,12 +168,12 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """Returns the arguments that build this loss again."""
         config = super().get_config()
         config["ragged"] = self._ragged
-        config.update((k, v.config) for k, v in self._annealed.items())
+        config.update(arguments.config_of(self._arguments))
         return config
 
     @property
     def schedulable(self) -> list[str]:
-        """The arguments that may be a schedule, see `tfr_ext.losses.annealing`."""
+        """The arguments that may be a schedule, see `tfr_ext.core.annealed`."""
         return list(self._annealed)
 
     def set_step(self, step: int) -> None:
@@ -189,7 +196,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """
         return []
 
-    def relaxed_metric(self) -> relaxed.RelaxedMetric | None:
+    def relaxed_metric(self) -> RelaxedMetric | None:
         """Returns the metric that the loss relaxes, if it does; None by default."""
         return None
 
@@ -197,15 +204,22 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """Returns what a user of the loss should be told, a line each; none here."""
         return []
 
-    def _anneal(
-        self,
-        argument: str,
-        value: annealing.Annealable,
-        check: Callable[[str, Any], float],
-    ) -> annealing.Annealed:
-        """Makes an argument one that may be a schedule; `get_config` then has it."""
-        self._annealed[argument] = annealing.Annealed(argument, value, check)
-        return self._annealed[argument]
+    def _declare(self, **values: Any) -> None:
+        """Checks the arguments that `ARGUMENTS` lists; `get_config` then has them.
+
+        Args:
+            **values: the value of each.
+
+        Raises:
+            ValueError: if one is out of its range, or is not its default where it has
+                no effect.
+        """
+        self._arguments = arguments.check_all(type(self), values)
+        self._annealed = arguments.annealed_of(self._arguments)
+
+    def _now(self, argument: str) -> float | tf.Tensor:
+        """Returns the present value of an argument that may be a schedule."""
+        return self._annealed[argument].value
 
 
 class ListwiseLoss(RankingLoss):
@@ -242,88 +256,3 @@ class ItemwiseLoss(RankingLoss):
         if not is_mean(self.reduction):
             return weights
         return weights * masked.padded_per_real(mask, weights.dtype)
-
-
-class MetricLoss(ListwiseLoss):
-    """Base of metric losses: an objective read off a relaxation.
-
-    A subclass says how item values are expected at each rank. A list with nothing
-    relevant contributes exactly 0, and no gradient.
-    """
-
-    def __init__(self, objective: objectives.Objective, **kwargs: Any):
-        """Initialises the loss.
-
-        Args:
-            objective: the metric to optimise.
-            **kwargs: `reduction`, `name` and `ragged`, see `RankingLoss`.
-        """
-        super().__init__(**kwargs)
-        self._objective = objective
-        self._max_label = getattr(objective, "max_label", None)
-
-    def relaxed_metric(self) -> relaxed.RelaxedMetric | None:
-        """See `RankingLoss`."""
-        return relaxed.RelaxedMetric(self._objective, self, self.SHARPNESS)
-
-    @abc.abstractmethod
-    def _expected_at_ranks(
-        self,
-        scores: tf.Tensor,
-        mask: tf.Tensor,
-        values: tf.Tensor,
-        num_ranks: masked.Size,
-    ) -> tf.Tensor:
-        """Returns the expectation of `values` at each rank, `[batch, num_ranks]`."""
-
-    def compute(
-        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
-    ) -> tf.Tensor:
-        """See `RankingLoss`."""
-        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
-        objective = self._objective
-        ranked = self._expected_at_ranks(
-            scores,
-            mask,
-            objective.real_values(labels, mask),
-            masked.num_ranks(labels, objective.topn),
-        )
-        return objective.loss(ranked, labels, mask)[:, tf.newaxis]
-
-
-class PositionLoss(ListwiseLoss):
-    """Base of metric losses that see soft positions of the items.
-
-    A subclass says at which position each item stands. A list with nothing relevant
-    contributes exactly 0, and no gradient.
-    """
-
-    def __init__(self, metric: positions.PositionMetric, **kwargs: Any):
-        """Initialises the loss.
-
-        Args:
-            metric: the metric to optimise.
-            **kwargs: `reduction`, `name` and `ragged`, see `RankingLoss`.
-        """
-        super().__init__(**kwargs)
-        self._metric = metric
-
-    def relaxed_metric(self) -> relaxed.RelaxedMetric | None:
-        """See `RankingLoss`."""
-        return relaxed.RelaxedMetric(self._metric.objective, self, self.SHARPNESS)
-
-    @abc.abstractmethod
-    def _positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Returns soft positions, 1 for the best, `[batch, list]`."""
-
-    def compute(
-        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
-    ) -> tf.Tensor:
-        """See `RankingLoss`."""
-        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
-        soft = self._positions(scores, mask)
-        return self._metric.loss(soft, labels, mask)[:, tf.newaxis]
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {**super().get_config(), **self._metric.config}

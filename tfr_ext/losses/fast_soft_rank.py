@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from tfr_ext import positions, relaxations
-from tfr_ext.core import checks
-from tfr_ext.losses import base, relaxed
+from tfr_ext.losses import base, metric_loss
+from tfr_ext.objectives import registry
+from tfr_ext.relaxations.fast_soft_rank import FastSoftRank
 
 
 @base.register
-class FastSoftRankLoss(base.PositionLoss):
+class FastSoftRankLoss(metric_loss.NamedMetricLoss):
     r"""One minus a ranking metric of soft ranks.
 
     The soft ranks of the `n` scores of a list are the projection
@@ -31,7 +29,7 @@ class FastSoftRankLoss(base.PositionLoss):
     \sigma(\beta (K + \tfrac12 - \hat\pi_j))
     $$
 
-    See `tfr_ext.positions` for precision and average precision, and
+    See `tfr_ext.objectives` for the other metrics, and
     `tfr_ext.relaxations.fast_soft_rank` for the ranks. Ranks are exact, and without
     gradient, where scores are more than `regularization` apart. A list without anything
     relevant contributes 0 and no gradient.
@@ -64,7 +62,6 @@ class FastSoftRankLoss(base.PositionLoss):
     """
 
     KEY = "fast_soft_rank_loss"
-    SHARPNESS = relaxed.Sharpness("regularization", "lower")
 
     def __init__(
         self,
@@ -84,7 +81,7 @@ class FastSoftRankLoss(base.PositionLoss):
             reduction: a `tf.keras.losses.Reduction`.
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
-            metric: 'ndcg', 'precision' (needs `topn`) or 'map'.
+            metric: 'ndcg', 'map', 'precision' or 'recall'; the last two need `topn`.
             topn: cut-off of the metric; None for the whole list, which then has no
                 truncation.
             regularization: between 1e-30 and 1e30, in units of the scores. The lower,
@@ -92,8 +89,8 @@ class FastSoftRankLoss(base.PositionLoss):
                 higher, the nearer all ranks are to their mean.
             beta: between 1e-30 and 1e30, slope of the truncation function, and of
                 comparing two ranks in 'map'.
-            relevance_threshold: least label of a relevant item, for 'precision' and
-                'map'.
+            relevance_threshold: least label of a relevant item, for 'precision',
+                'recall' and 'map'.
             gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
                 (`label`) or 'power' (`2**label`).
 
@@ -102,21 +99,16 @@ class FastSoftRankLoss(base.PositionLoss):
                 where it has no effect.
         """
         super().__init__(
-            positions.PositionMetric(metric, topn, beta, relevance_threshold, gain),
-            reduction=reduction,
-            name=name,
-            ragged=ragged,
+            FastSoftRank(beta=beta, regularization=regularization),
+            registry.of_loss(
+                metric,
+                "positions",
+                topn=topn,
+                expected="gain",
+                relevance_threshold=relevance_threshold,
+                gain=gain,
+            ),
+            reduction,
+            name,
+            ragged,
         )
-        self._regularization = checks.between(
-            "regularization", regularization, 1e-30, 1e30
-        )
-
-    def _positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        return relaxations.soft_rank(scores, mask, self._regularization)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "regularization": self._regularization,
-        }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import tensorflow as tf
 
-from tfr_ext import objectives
 from tfr_ext.core import checks
-from tfr_ext.losses import base, relaxed
+from tfr_ext.core.arguments import Argument, Sharpness
+from tfr_ext.losses import base
+from tfr_ext.losses.relaxed import RelaxedMetric
+from tfr_ext.objectives import average_precision
 
 
 @base.register
@@ -63,7 +65,11 @@ class ListAPLoss(base.ListwiseLoss):
     """
 
     KEY = "list_ap_loss"
-    SHARPNESS = relaxed.Sharpness("num_bins", "higher")
+    SHARPNESS = Sharpness("num_bins", "higher")
+    ARGUMENTS = {
+        "num_bins": Argument(partial(checks.at_least, least=2)),
+        "relevance_threshold": Argument(checks.positive),
+    }
 
     def __init__(
         self,
@@ -87,12 +93,13 @@ class ListAPLoss(base.ListwiseLoss):
             ValueError: if an argument is out of its range.
         """
         super().__init__(reduction, name, ragged)
-        self._num_bins = checks.at_least("num_bins", num_bins, 2)
-        self._objective = objectives.MAP(relevance_threshold=relevance_threshold)
+        self._declare(num_bins=num_bins, relevance_threshold=relevance_threshold)
+        self._num_bins = self._arguments["num_bins"]
+        self._objective = average_precision.MAP(relevance_threshold=relevance_threshold)
 
-    def relaxed_metric(self) -> relaxed.RelaxedMetric:
+    def relaxed_metric(self) -> RelaxedMetric:
         """See `RankingLoss`."""
-        return relaxed.RelaxedMetric(self._objective, self, self.SHARPNESS)
+        return RelaxedMetric(self._objective, self.call, self.SHARPNESS)
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
@@ -137,14 +144,6 @@ class ListAPLoss(base.ListwiseLoss):
         )
         sums = tf.reshape(sums, [batch, self._num_bins, 2])
         return sums[:, :, 0], sums[:, :, 1]
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "num_bins": self._num_bins,
-            "relevance_threshold": self._objective.relevance_threshold,
-        }
 
 
 def _from_best(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

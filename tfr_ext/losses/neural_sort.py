@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import relaxations
-from tfr_ext.core import checks, masked
-from tfr_ext.losses import annealing, base
+from tfr_ext.core import checks, masked, ranking
+from tfr_ext.core.annealed import Annealable
+from tfr_ext.core.arguments import Argument
+from tfr_ext.losses import base
+from tfr_ext.relaxations.neural_sort import neural_sort_log_likelihood
 
 # What stands for a probability of 0, as in TensorFlow Ranking.
 _LEAST_PROBABILITY = 1e-20
@@ -62,13 +63,17 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
     """
 
     KEY = "neural_sort_cross_entropy_loss"
+    ARGUMENTS = {
+        "temperature": Argument(checks.temperature, annealable=True),
+        "straight_through": Argument(checks.boolean),
+    }
 
     def __init__(
         self,
         reduction: str = tf.keras.losses.Reduction.AUTO,
         name: str | None = None,
         ragged: bool = False,
-        temperature: annealing.Annealable = 5.0,
+        temperature: Annealable = 5.0,
         straight_through: bool = True,
     ):
         """Initialises the loss.
@@ -84,8 +89,7 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
             ValueError: if an argument is out of its range.
         """
         super().__init__(reduction, name, ragged)
-        self._temperature = self._anneal("temperature", temperature, checks.temperature)
-        self._straight_through = checks.boolean("straight_through", straight_through)
+        self._declare(temperature=temperature, straight_through=straight_through)
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
@@ -93,11 +97,11 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
         """See `RankingLoss`."""
         labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
         count = tf.maximum(masked.num_real(mask, scores.dtype), 1)
-        relaxed = relaxations.neural_sort_log_likelihood(
-            scores, mask, labels, self._temperature.value
+        relaxed = neural_sort_log_likelihood(
+            scores, mask, labels, self._now("temperature")
         )
         loss = -relaxed / count
-        if self._straight_through:
+        if self._arguments["straight_through"]:
             exact = self._exact(labels, scores, mask) / count
             loss = tf.stop_gradient(exact) + (loss - tf.stop_gradient(loss))
         is_empty = tf.reduce_max(labels, axis=1) <= 0
@@ -106,11 +110,7 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
     @staticmethod
     def _exact(labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns the cross-entropy of the exact sort, times the number of items."""
-        found = relaxations.exact_expectation(scores, mask, labels)
-        wanted = relaxations.exact_expectation(labels, mask, labels)
+        found = ranking.at_ranks(scores, mask, labels)
+        wanted = ranking.at_ranks(labels, mask, labels)
         wrong = tf.reduce_sum(tf.cast(found != wanted, scores.dtype), axis=1)
         return -math.log(_LEAST_PROBABILITY) * wrong
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {**super().get_config(), "straight_through": self._straight_through}

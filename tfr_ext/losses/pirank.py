@@ -2,166 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import objectives, relaxations
-from tfr_ext.core import checks, masked
-from tfr_ext.losses import annealing, base, relaxed
-
-
-class _PiRankLoss(base.MetricLoss):
-    """A linear objective read off NeuralSort, or off its merge tree."""
-
-    SHARPNESS = relaxed.Sharpness("temperature", "lower")
-
-    def __init__(
-        self,
-        objective: objectives.Objective,
-        temperature: annealing.Annealable,
-        straight_through: bool,
-        depth: int,
-        branching: Sequence[int] | None,
-        merge_topn: Sequence[int] | None,
-        merge_temperatures: Sequence[float] | None,
-        **kwargs: Any,
-    ):
-        super().__init__(objective, **kwargs)
-        self._temperature = self._anneal("temperature", temperature, checks.temperature)
-        self._first_temperature = float(self._temperature.value)
-        self._straight_through = checks.boolean("straight_through", straight_through)
-        self._depth = checks.at_least("depth", depth, 1)
-        self._branching = self._per_height("branching", branching)
-        self._merge_topn = self._checked_merge_topn(merge_topn)
-        self._merge_temperatures = self._checked_temperatures(merge_temperatures)
-        of_trees: list[tuple[str, Any]] = [
-            ("branching", self._branching),
-            ("merge_topn", self._merge_topn),
-            ("merge_temperatures", self._merge_temperatures),
-        ]
-        for argument, value in of_trees:
-            checks.has_effect(
-                argument, value, None, self._depth > 1, "a `depth` above 1"
-            )
-
-    def _per_height(
-        self, argument: str, values: Sequence[int] | None
-    ) -> list[int] | None:
-        if values is None:
-            return None
-        numbers = checks.sequence(argument, values, self._depth, self._per_depth())
-        return [checks.at_least(argument, n, 1) for n in numbers]
-
-    def _per_depth(self) -> str:
-        return f"`depth` = {self._depth} numbers"
-
-    def _checked_merge_topn(self, values: Sequence[int] | None) -> list[int] | None:
-        sizes = self._per_height("merge_topn", values)
-        topn = self._objective.topn
-        if sizes is None:
-            return None
-        if topn is None or sizes[-1] != topn:
-            raise ValueError(
-                f"`merge_topn` must end in `topn`. Received: {sizes}, and topn {topn}."
-            )
-        if self._branching is None and min(sizes) < topn:
-            raise ValueError(
-                "`merge_topn` must be at least `topn` at each height where `branching` "
-                f"is left out. Received: {sizes}, and topn {topn}."
-            )
-        held = 1
-        # The root has as many children as the list needs.
-        for size, branch in zip(sizes[:-1], self._branching or []):
-            block = held * branch
-            if not min(topn, block) <= size <= block:
-                raise ValueError(
-                    f"`merge_topn` must be from {min(topn, block)} to {block} where "
-                    f"{branch} lists of {held} are merged. Received: {sizes}."
-                )
-            held = size
-        return sizes
-
-    def _checked_temperatures(
-        self, values: Sequence[float] | None
-    ) -> list[float] | None:
-        if values is None:
-            return None
-        numbers = checks.sequence(
-            "merge_temperatures", values, self._depth, self._per_depth()
-        )
-        numbers = [checks.positive("merge_temperatures", n) for n in numbers]
-        if sorted(numbers) != numbers or numbers[-1] != self._first_temperature:
-            raise ValueError(
-                "`merge_temperatures` must not fall from one height to the next, and "
-                f"end in `temperature`, {self._first_temperature}. "
-                f"Received: {numbers}."
-            )
-        return numbers
-
-    def relaxed_metric(self) -> relaxed.RelaxedMetric:
-        """See `RankingLoss`: what is relaxed has its own value, not the exact one."""
-        smooth = copy.copy(self)  # It follows the same schedule.
-        smooth._straight_through = False
-        return relaxed.RelaxedMetric(self._objective, smooth, self.SHARPNESS)
-
-    def _expected_at_ranks(
-        self,
-        scores: tf.Tensor,
-        mask: tf.Tensor,
-        values: tf.Tensor,
-        num_ranks: masked.Size,
-    ) -> tf.Tensor:
-        # A number of ranks that the graph knows is faster, and may exceed the list.
-        topn = self._objective.topn
-        ranks = num_ranks if topn is None else topn
-        values = tf.stop_gradient(values)
-        temperature = self._temperature.value
-        if self._depth == 1:
-            ranked = relaxations.neural_sort_expectation(
-                scores, mask, values, ranks, temperature, self._straight_through
-            )
-            return masked.at_ranks(ranked, num_ranks)
-        ranked = relaxations.merge_sort_expectation(
-            scores,
-            mask,
-            values,
-            ranks,
-            self._temperatures(temperature),
-            self._branching,
-            self._merge_topn,
-        )
-        ranked = masked.at_ranks(ranked, num_ranks)
-        if not self._straight_through:
-            return ranked
-        # The objectives are linear: what is exact here makes the value exact, and
-        # leaves the gradient as it is. The difference is 0, unless it is NaN.
-        exact = relaxations.exact_expectation(scores, mask, values, num_ranks)
-        return exact + (ranked - tf.stop_gradient(ranked))
-
-    def _temperatures(self, root: float | tf.Tensor) -> list[float | tf.Tensor]:
-        """Returns the temperature of each height; all follow a schedule of the root."""
-        if self._merge_temperatures is None:
-            return [root] * self._depth
-        return [t / self._first_temperature * root for t in self._merge_temperatures]
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "topn": self._objective.topn,
-            "straight_through": self._straight_through,
-            "depth": self._depth,
-            "branching": self._branching,
-            "merge_topn": self._merge_topn,
-            "merge_temperatures": self._merge_temperatures,
-        }
+from tfr_ext.core.annealed import Annealable
+from tfr_ext.losses import base, metric_loss
+from tfr_ext.objectives import arp, ndcg
+from tfr_ext.relaxations.pirank import PiRank
 
 
 @base.register
-class PiRankNDCGLoss(_PiRankLoss):
+class PiRankNDCGLoss(metric_loss.NamedMetricLoss):
     r"""One minus NDCG under NeuralSort's relaxation of sorting.
 
     For scores `s` of the `n` items of a list, the relaxed sort is
@@ -218,7 +70,7 @@ class PiRankNDCGLoss(_PiRankLoss):
         name: str | None = None,
         ragged: bool = False,
         topn: int | None = 10,
-        temperature: annealing.Annealable = 5.0,
+        temperature: Annealable = 5.0,
         straight_through: bool = True,
         depth: int = 1,
         branching: Sequence[int] | None = None,
@@ -252,26 +104,23 @@ class PiRankNDCGLoss(_PiRankLoss):
                 where it has no effect.
         """
         super().__init__(
-            objectives.NDCG(topn=topn, gain=gain, expected="gain"),
-            temperature=temperature,
-            straight_through=straight_through,
-            depth=depth,
-            branching=branching,
-            merge_topn=merge_topn,
-            merge_temperatures=merge_temperatures,
-            reduction=reduction,
-            name=name,
-            ragged=ragged,
+            PiRank(
+                temperature,
+                straight_through,
+                depth,
+                branching,
+                merge_topn,
+                merge_temperatures,
+            ),
+            ndcg.NDCG(topn, gain, expected="gain"),
+            reduction,
+            name,
+            ragged,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        assert isinstance(self._objective, objectives.NDCG)
-        return {**super().get_config(), "gain": self._objective.gain}
 
 
 @base.register
-class PiRankARPLoss(_PiRankLoss):
+class PiRankARPLoss(metric_loss.NamedMetricLoss):
     r"""The average relevance position under NeuralSort's relaxation of sorting.
 
     With `P` as in `PiRankNDCGLoss`, the loss is the mean rank, weighted by the labels:
@@ -318,7 +167,7 @@ class PiRankARPLoss(_PiRankLoss):
         name: str | None = None,
         ragged: bool = False,
         topn: int | None = None,
-        temperature: annealing.Annealable = 5.0,
+        temperature: Annealable = 5.0,
         straight_through: bool = True,
         depth: int = 1,
         branching: Sequence[int] | None = None,
@@ -344,14 +193,16 @@ class PiRankARPLoss(_PiRankLoss):
                 where it has no effect.
         """
         super().__init__(
-            objectives.ARP(topn=topn),
-            temperature=temperature,
-            straight_through=straight_through,
-            depth=depth,
-            branching=branching,
-            merge_topn=merge_topn,
-            merge_temperatures=merge_temperatures,
-            reduction=reduction,
-            name=name,
-            ragged=ragged,
+            PiRank(
+                temperature,
+                straight_through,
+                depth,
+                branching,
+                merge_topn,
+                merge_temperatures,
+            ),
+            arp.ARP(topn),
+            reduction,
+            name,
+            ragged,
         )

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Callable, NamedTuple
 
 import tensorflow as tf
 
-from tfr_ext import objectives
 from tfr_ext.core import inputs
+from tfr_ext.core.arguments import Sharpness
 from tfr_ext.core.inputs import TensorLike
-from tfr_ext.metrics import keras_metrics
+from tfr_ext.objectives.objective import Objective
 
-if TYPE_CHECKING:
-    from tfr_ext.losses import base
-
-
-class Sharpness(NamedTuple):
-    """What brings a relaxation nearer to the metric.
-
-    Attributes:
-        argument: the argument of the loss.
-        sharper: 'higher' or 'lower', how to change it for that.
-    """
-
-    argument: str
-    sharper: str
-
-    @property
-    def smoother(self) -> str:
-        """The way that takes the relaxation farther from the metric."""
-        return "lower" if self.sharper == "higher" else "higher"
+__all__ = ["PerList", "RelaxedMetric", "Sharpness"]
 
 
 class PerList(NamedTuple):
@@ -53,7 +35,8 @@ class RelaxedMetric:
 
     Attributes:
         objective: the metric.
-        loss: gives one minus the relaxed metric of each list, or of a cost itself.
+        loss: takes labels and scores, and gives one minus the relaxed metric of each
+            list, or of a cost itself.
         sharpness: what brings both nearer to each other, if that is known.
 
     Examples:
@@ -66,16 +49,14 @@ class RelaxedMetric:
         (array([0.439], dtype=float32), array([1.], dtype=float32))
     """
 
-    objective: objectives.Objective
-    loss: base.RankingLoss
+    objective: Objective
+    loss: Callable[[TensorLike, TensorLike], tf.Tensor]
     sharpness: Sharpness | None = None
 
     @property
     def name(self) -> str:
         """The name of the metric, such as 'ndcg_10'."""
-        # Classes of objectives are named as `objectives.get` knows them, but for case.
-        name, topn = type(self.objective).__name__.lower(), self.objective.topn
-        return name if topn is None else f"{name}_{topn}"
+        return self.objective.full_name
 
     def per_list(self, y_true: TensorLike, y_pred: TensorLike) -> PerList:
         """Computes both metrics of the same lists.
@@ -85,9 +66,7 @@ class RelaxedMetric:
             y_pred: scores `[batch, list]`.
         """
         labels, scores, mask, _ = inputs.lists(y_true, y_pred, None, ragged=True)
-        loss = tf.reshape(self.loss.call(y_true, y_pred), [-1])
-        exact, empty = keras_metrics.metric_per_list(
-            self.objective, labels, scores, mask
-        )
+        loss = tf.reshape(self.loss(y_true, y_pred), [-1])
+        exact, empty = self.objective.per_list(labels, scores, mask)
         relaxed = loss if self.objective.is_cost else 1 - loss
         return PerList(relaxed, exact, empty)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from tfr_ext import positions
-from tfr_ext.core import checks
-from tfr_ext.losses import base, relaxed
-from tfr_ext.relaxations.sinkhorn_sort import sinkhorn_rank
+from tfr_ext.losses import base, metric_loss
+from tfr_ext.objectives import registry
+from tfr_ext.relaxations.sinkhorn_sort import SinkhornSort
 
 
 @base.register
-class SinkhornSortLoss(base.PositionLoss):
+class SinkhornSortLoss(metric_loss.NamedMetricLoss):
     r"""One minus a ranking metric of positions by optimal transport.
 
     Scores are standardised and squashed, `x = sigmoid(pi / sqrt(3) (s - mean) / std)`.
@@ -34,8 +31,8 @@ class SinkhornSortLoss(base.PositionLoss):
     \frac{2^{y_j} - 1}{\log_2(1 + \hat\pi_j)} T_K(\hat\pi_j)
     $$
 
-    with `T_K` of `ApproxMetricLoss`; see `tfr_ext.positions` for precision and average
-    precision. The scale of the scores changes nothing. A list without anything
+    with `T_K` of `ApproxMetricLoss`; see `tfr_ext.objectives` for the other
+    metrics. The scale of the scores changes nothing. A list without anything
     relevant, or of equal scores, contributes no gradient; the former not to the loss
     either.
 
@@ -67,7 +64,6 @@ class SinkhornSortLoss(base.PositionLoss):
     """
 
     KEY = "sinkhorn_sort_loss"
-    SHARPNESS = relaxed.Sharpness("regularization", "lower")
 
     def __init__(
         self,
@@ -88,7 +84,7 @@ class SinkhornSortLoss(base.PositionLoss):
             reduction: a `tf.keras.losses.Reduction`.
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
-            metric: 'ndcg', 'precision' (needs `topn`) or 'map'.
+            metric: 'ndcg', 'map', 'precision' or 'recall'; the last two need `topn`.
             topn: cut-off of the metric; None for the whole list, which then has no
                 truncation.
             regularization: of the entropy, between 1e-4 and 1e30; the paper's epsilon.
@@ -98,8 +94,8 @@ class SinkhornSortLoss(base.PositionLoss):
             num_iterations: Sinkhorn iterations, at least 1.
             beta: between 1e-30 and 1e30, slope of the truncation function, and of
                 comparing two positions in 'map'.
-            relevance_threshold: least label of a relevant item, for 'precision' and
-                'map'.
+            relevance_threshold: least label of a relevant item, for 'precision',
+                'recall' and 'map'.
             gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
                 (`label`) or 'power' (`2**label`).
 
@@ -108,23 +104,18 @@ class SinkhornSortLoss(base.PositionLoss):
                 where it has no effect.
         """
         super().__init__(
-            positions.PositionMetric(metric, topn, beta, relevance_threshold, gain),
-            reduction=reduction,
-            name=name,
-            ragged=ragged,
+            SinkhornSort(
+                beta=beta, regularization=regularization, num_iterations=num_iterations
+            ),
+            registry.of_loss(
+                metric,
+                "positions",
+                topn=topn,
+                expected="gain",
+                relevance_threshold=relevance_threshold,
+                gain=gain,
+            ),
+            reduction,
+            name,
+            ragged,
         )
-        self._regularization = checks.between(
-            "regularization", regularization, 1e-4, 1e30
-        )
-        self._num_iterations = checks.at_least("num_iterations", num_iterations, 1)
-
-    def _positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        return sinkhorn_rank(scores, mask, self._regularization, self._num_iterations)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "regularization": self._regularization,
-            "num_iterations": self._num_iterations,
-        }

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any
-
 import tensorflow as tf
 
-from tfr_ext import objectives, relaxations
-from tfr_ext.core import checks, masked
-from tfr_ext.losses import annealing, base, relaxed
+from tfr_ext.core.annealed import Annealable
+from tfr_ext.losses import base, metric_loss
+from tfr_ext.objectives import registry
+from tfr_ext.relaxations.smoothi import SmoothI
 
 
 @base.register
-class SmoothILoss(base.MetricLoss):
+class SmoothILoss(metric_loss.NamedMetricLoss):
     r"""One minus a ranking metric under SmoothI's smooth rank indicators.
 
     For scores `s` of a list, shifted so that the lowest is 0, the indicators are
@@ -62,7 +60,6 @@ class SmoothILoss(base.MetricLoss):
     """
 
     KEY = "smoothi_loss"
-    SHARPNESS = relaxed.Sharpness("alpha", "higher")
 
     def __init__(
         self,
@@ -71,7 +68,7 @@ class SmoothILoss(base.MetricLoss):
         ragged: bool = False,
         metric: str = "ndcg",
         topn: int | None = None,
-        alpha: annealing.Annealable = 1.0,
+        alpha: Annealable = 1.0,
         delta: float = 0.1,
         stop_gradient: bool = True,
         relevance_threshold: float = 1.0,
@@ -84,7 +81,8 @@ class SmoothILoss(base.MetricLoss):
             reduction: a `tf.keras.losses.Reduction`.
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
-            metric: 'ndcg', 'precision', 'map', 'arp', 'mrr', 'err' or 'nerr'.
+            metric: 'ndcg', 'precision', 'recall', 'hits', 'map', 'arp', 'mrr', 'err' or
+                'nerr'.
             topn: cut-off of the metric, the whole list by default.
             alpha: inverse temperature, positive, less than 1e30. The larger, the nearer
                 to the exact metric and the flatter almost everywhere. It may be a
@@ -93,7 +91,7 @@ class SmoothILoss(base.MetricLoss):
             stop_gradient: whether the product over earlier ranks is held constant in
                 the backward pass, as the paper recommends.
             relevance_threshold: least label that counts as relevant, positive; used by
-                'precision', 'map' and 'mrr'.
+                'precision', 'recall', 'hits', 'map' and 'mrr'.
             max_label: the highest grade of the collection; 'err' and 'nerr' need it. A
                 label above it makes the loss of its list NaN.
             gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
@@ -104,67 +102,16 @@ class SmoothILoss(base.MetricLoss):
                 where it has no effect.
         """
         super().__init__(
-            objectives.get(
+            SmoothI(alpha, delta, stop_gradient),
+            registry.of_loss(
                 metric,
+                "ranks",
                 topn=topn,
                 relevance_threshold=relevance_threshold,
                 max_label=max_label,
                 gain=gain,
             ),
-            reduction=reduction,
-            name=name,
-            ragged=ragged,
+            reduction,
+            name,
+            ragged,
         )
-        self._alpha = self._anneal(
-            "alpha", alpha, functools.partial(checks.between, low=0, high=1e30)
-        )
-        self._arguments: dict[str, Any] = {
-            "metric": metric,
-            "topn": checks.cut_off("topn", topn),
-            "delta": checks.between("delta", delta, 0, 0.5),
-            "stop_gradient": checks.boolean("stop_gradient", stop_gradient),
-            "relevance_threshold": checks.positive(
-                "relevance_threshold", relevance_threshold
-            ),
-            "max_label": None
-            if max_label is None
-            else checks.positive("max_label", max_label),
-            "gain": checks.choice("gain", gain, list(objectives.GAINS)),
-        }
-        objectives.check_effects(
-            metric,
-            relevance_threshold=relevance_threshold,
-            max_label=max_label,
-            gain=gain,
-        )
-        # The first rank has no ranks before it.
-        for argument, default in (("delta", 0.1), ("stop_gradient", True)):
-            checks.has_effect(
-                argument,
-                self._arguments[argument],
-                default,
-                topn != 1,
-                "a second rank, `topn` other than 1",
-            )
-
-    def _expected_at_ranks(
-        self,
-        scores: tf.Tensor,
-        mask: tf.Tensor,
-        values: tf.Tensor,
-        num_ranks: masked.Size,
-    ) -> tf.Tensor:
-        arguments = self._arguments
-        return relaxations.smoothi_expectation(
-            scores,
-            mask,
-            values,
-            num_ranks,
-            alpha=self._alpha.value,
-            delta=arguments["delta"],
-            stop_gradient=arguments["stop_gradient"],
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {**super().get_config(), **self._arguments}

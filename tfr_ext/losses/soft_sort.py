@@ -6,15 +6,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import objectives, positions, relaxations
-from tfr_ext.core import checks, masked
-from tfr_ext.losses import annealing, base, relaxed
+from tfr_ext.core import checks
+from tfr_ext.core.annealed import Annealable
+from tfr_ext.losses import base, metric_loss
+from tfr_ext.objectives import registry
+from tfr_ext.objectives.objective import SLOPE
+from tfr_ext.relaxations.soft_sort import SoftSort, SoftSortPositions
 
-_FORMS = ["indicators", "position"]
+_FORMS: dict[str, Any] = {
+    "indicators": SoftSort,
+    "position": SoftSortPositions,
+}
 
 
 @base.register
-class SoftSortLoss(base.MetricLoss):
+class SoftSortLoss(metric_loss.NamedMetricLoss):
     r"""One minus a ranking metric under SoftSort's relaxation of sorting.
 
     With `s_(r)` the score at rank `r` of the exact sort, the relaxed sort is
@@ -70,7 +76,6 @@ class SoftSortLoss(base.MetricLoss):
     """
 
     KEY = "soft_sort_loss"
-    SHARPNESS = relaxed.Sharpness("temperature", "lower")
 
     def __init__(
         self,
@@ -79,7 +84,7 @@ class SoftSortLoss(base.MetricLoss):
         ragged: bool = False,
         metric: str = "ndcg",
         topn: int | None = None,
-        temperature: annealing.Annealable = 1.0,
+        temperature: Annealable = 1.0,
         form: str = "indicators",
         beta: float = 10.0,
         relevance_threshold: float = 1.0,
@@ -92,8 +97,8 @@ class SoftSortLoss(base.MetricLoss):
             reduction: a `tf.keras.losses.Reduction`.
             name: name of the loss.
             ragged: whether labels and scores may be ragged tensors.
-            metric: 'ndcg', 'precision' or 'map'; with `form='indicators'` also 'arp',
-                'mrr', 'err' and 'nerr'.
+            metric: 'ndcg', 'precision', 'recall' or 'map'; with `form='indicators'`
+                also 'hits', 'arp', 'mrr', 'err' and 'nerr'.
             topn: cut-off of the metric, the whole list by default; 'precision' needs
                 it with `form='position'`.
             temperature: between 1e-30 and 1e30, or a schedule of it. The lower, the
@@ -102,7 +107,7 @@ class SoftSortLoss(base.MetricLoss):
             beta: between 1e-30 and 1e30, slope of the truncation at `topn`, and of
                 comparing two positions in 'map'; used with `form='position'`.
             relevance_threshold: least label that counts as relevant, positive; used by
-                'precision', 'map' and 'mrr'.
+                'precision', 'recall', 'hits', 'map' and 'mrr'.
             max_label: the highest grade of the collection; 'err' and 'nerr' need it. A
                 label above it makes the loss of its list NaN.
             gain: of a label in 'ndcg': 'exponential' (`2**label - 1`), 'linear'
@@ -112,80 +117,23 @@ class SoftSortLoss(base.MetricLoss):
             ValueError: if an argument is out of its range, or is not its default
                 where it has no effect.
         """
+        relaxation = _FORMS[checks.choice("form", form, list(_FORMS))]
+        given: dict[str, Any] = {"temperature": temperature, "beta": beta}
+        used = relaxation.takes("beta")
+        checks.has_effect("beta", beta, SLOPE, used, "form 'position'")
         super().__init__(
-            objectives.get(
+            relaxation(**{k: v for k, v in given.items() if relaxation.takes(k)}),
+            registry.of_loss(
                 metric,
+                relaxation.READING,
                 topn=topn,
                 expected="gain",
                 relevance_threshold=relevance_threshold,
                 max_label=max_label,
                 gain=gain,
             ),
-            reduction=reduction,
-            name=name,
-            ragged=ragged,
+            reduction,
+            name,
+            ragged,
+            form=form,
         )
-        # Beyond, scores over it or slopes may be too large for a float32.
-        self._temperature = self._anneal(
-            "temperature",
-            temperature,
-            checks.temperature,
-        )
-        self._arguments: dict[str, Any] = {
-            "metric": metric,
-            "topn": checks.cut_off("topn", topn),
-            "form": checks.choice("form", form, _FORMS),
-            "beta": checks.between("beta", beta, 1e-30, 1e30),
-            "relevance_threshold": checks.positive(
-                "relevance_threshold", relevance_threshold
-            ),
-            "max_label": None
-            if max_label is None
-            else checks.positive("max_label", max_label),
-            "gain": checks.choice("gain", gain, list(objectives.GAINS)),
-        }
-        objectives.check_effects(
-            metric,
-            relevance_threshold=relevance_threshold,
-            max_label=max_label,
-            gain=gain,
-        )
-        is_position = form == "position"
-        checks.has_effect("beta", beta, 10.0, is_position, "form 'position'")
-        self._of_positions: positions.PositionMetric | None = None
-        if is_position:
-            self._of_positions = positions.PositionMetric(
-                metric, topn, beta, relevance_threshold, gain
-            )
-
-    def compute(
-        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
-    ) -> tf.Tensor:
-        """See `RankingLoss`."""
-        if self._of_positions is None:
-            return super().compute(labels, scores, mask)
-        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
-        soft = relaxations.soft_sort_positions(scores, mask, self._temperature.value)
-        return self._of_positions.loss(soft, labels, mask)[:, tf.newaxis]
-
-    def _expected_at_ranks(
-        self,
-        scores: tf.Tensor,
-        mask: tf.Tensor,
-        values: tf.Tensor,
-        num_ranks: masked.Size,
-    ) -> tf.Tensor:
-        # A number of ranks that the graph knows is faster, and may exceed the list.
-        topn = self._objective.topn
-        ranked = relaxations.soft_sort_expectation(
-            scores,
-            mask,
-            tf.stop_gradient(values),
-            num_ranks if topn is None else topn,
-            self._temperature.value,
-        )
-        return masked.at_ranks(ranked, num_ranks)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {**super().get_config(), **self._arguments}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from typing import Callable
 
 import tensorflow as tf
 
 from tfr_ext.core import masked
 from tfr_ext.losses import base
-from tfr_ext.metrics import SinkhornErrorMetric
+from tfr_ext.metrics.convergence import SinkhornErrorMetric
 from tfr_ext.transport import labels_to_scores
 
 
@@ -101,6 +101,7 @@ class WassRankLoss(base.ListwiseLoss):
             gain_base=gain_base,
             score_scale=score_scale,
         )
+        self._arguments = self._problem.get_config()
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
@@ -132,11 +133,4 @@ class WassRankLoss(base.ListwiseLoss):
 
     def diagnostics(self) -> list[tf.keras.metrics.Metric]:
         """See `RankingLoss`."""
-        return [SinkhornErrorMetric(**self._problem.config(), ragged=self._ragged)]
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            **self._problem.config(),
-        }
+        return [SinkhornErrorMetric(**self._problem.get_config(), ragged=self._ragged)]

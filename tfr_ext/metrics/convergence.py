@@ -95,6 +95,6 @@ class SinkhornErrorMetric(tf.keras.metrics.Mean):
         """Returns the arguments that build this metric again."""
         return {
             **super().get_config(),
-            **self._problem.config(),
+            **self._problem.get_config(),
             "ragged": self._ragged,
         }

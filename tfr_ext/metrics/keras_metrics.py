@@ -9,8 +9,6 @@ import tensorflow as tf
 
 from tfr_ext import objectives
 from tfr_ext.core import grades, inputs
-from tfr_ext.metrics import exact_values
-from tfr_ext.metrics.exact_values import metric_per_list
 
 # What a list without anything relevant counts as in a mean.
 EMPTY_LIST_RULES = ("zero", "skip", "one")
@@ -49,13 +47,14 @@ class RankingMetric(tf.keras.metrics.Metric):
         """Initialises the metric.
 
         Args:
-            metric: 'ndcg', 'precision', 'map', 'arp', 'mrr', 'err', 'nerr' or 'opa'.
+            metric: one of `tfr_ext.objectives.names()`, such as 'ndcg' or 'recall'.
             topn: cut-off, the whole list by default; 'opa' has none.
-            gain: 'exponential' (`2**label - 1`) or 'linear' (`label`), for 'ndcg'.
+            gain: 'exponential' (`2**label - 1`) or 'linear' (`label`), for 'ndcg' and
+                'dcg'.
             empty_list: what a list without anything relevant counts as: 'zero', 'one',
                 or 'skip' for not at all.
-            relevance_threshold: least label that is relevant, for 'precision', 'map'
-                and 'mrr'.
+            relevance_threshold: least label that is relevant, for the metrics that
+                only know relevant items and others, such as 'precision' and 'map'.
             max_label: the highest grade of the collection; 'err' and 'nerr' need it.
             name: name of the metric, such as 'ndcg_10' by default.
             dtype: type of the result.
@@ -87,8 +86,8 @@ class RankingMetric(tf.keras.metrics.Metric):
             "relevance_threshold": relevance_threshold,
             "max_label": max_label,
         }
-        self._objective = exact_values.get(metric, topn=topn, **of_some)
-        objectives.check_effects(metric, **of_some)
+        self._objective = objectives.of_metric(metric, topn=topn, **of_some)
+        objectives.check_effects(metric, objectives.names(), **of_some)
         self._total = self.add_weight(name="total", initializer="zeros")
         self._count = self.add_weight(name="count", initializer="zeros")
 
@@ -108,7 +107,7 @@ class RankingMetric(tf.keras.metrics.Metric):
         labels, scores, mask, weights = inputs.lists(
             y_true, y_pred, sample_weight, self._arguments["ragged"]
         )
-        values, empty = metric_per_list(self._objective, labels, scores, mask)
+        values, empty = self._objective.per_list(labels, scores, mask)
         rule = self._arguments["empty_list"]
         values = tf.where(empty, tf.cast(rule == "one", values.dtype), values)
         # A row of nothing but padding is not a list.

@@ -1,28 +1,59 @@
-"""Relaxations: pure functions from scores to rank indicators.
+"""Relaxations: from scores to what an objective can be read off, with a gradient.
 
-Each gives row-stochastic indicators `[batch, rank, item]`, and the expectation of
-given item values at each rank `[batch, rank]`, which is what an objective reads. But
-`soft_rank`, `sinkhorn_rank` and `soft_sort_positions` give the positions of items,
-which `tfr_ext.positions` reads.
+Some are rank indicators: they say which item stands at each rank, by row-stochastic
+matrices `[batch, rank, item]`, and an objective reads what is expected at each. Others
+are positions: they say at which rank each item stands, `[batch, list]`.
+
+Each module has one of them: first as it is defined, in a few lines, then the fast form;
+as pure functions, and as a class that `tfr_ext.losses.MetricLoss` takes.
 """
 
+from tfr_ext.relaxations.approx_metric import ApproxPositions, approx_positions
 from tfr_ext.relaxations.exact import exact_expectation, exact_sort, ranking
-from tfr_ext.relaxations.fast_soft_rank import soft_rank
+from tfr_ext.relaxations.fast_soft_rank import FastSoftRank, soft_rank
 from tfr_ext.relaxations.neural_sort import (
+    NeuralSort,
     neural_sort,
     neural_sort_expectation,
     neural_sort_log_likelihood,
+    plain_neural_sort,
 )
-from tfr_ext.relaxations.pirank import merge_sort, merge_sort_expectation
-from tfr_ext.relaxations.sinkhorn_sort import sinkhorn_rank
-from tfr_ext.relaxations.smoothi import smoothi, smoothi_expectation
+from tfr_ext.relaxations.pirank import PiRank, merge_sort, merge_sort_expectation
+from tfr_ext.relaxations.relaxation import (
+    FromFunction,
+    Indicators,
+    Positions,
+    Relaxation,
+)
+from tfr_ext.relaxations.sinkhorn_sort import SinkhornSort, sinkhorn_rank
+from tfr_ext.relaxations.smoothi import (
+    SmoothI,
+    plain_smoothi,
+    smoothi,
+    smoothi_expectation,
+)
 from tfr_ext.relaxations.soft_sort import (
+    SoftSort,
+    SoftSortPositions,
     soft_sort,
     soft_sort_expectation,
     soft_sort_positions,
 )
 
 __all__ = [
+    "ApproxPositions",
+    "FastSoftRank",
+    "FromFunction",
+    "Indicators",
+    "NeuralSort",
+    "PiRank",
+    "Positions",
+    "Relaxation",
+    "SinkhornSort",
+    "SmoothI",
+    "SoftSort",
+    "SoftSortPositions",
+    "approx_positions",
     "exact_expectation",
     "exact_sort",
     "merge_sort",
@@ -30,6 +61,8 @@ __all__ = [
     "neural_sort",
     "neural_sort_expectation",
     "neural_sort_log_likelihood",
+    "plain_neural_sort",
+    "plain_smoothi",
     "ranking",
     "sinkhorn_rank",
     "smoothi",

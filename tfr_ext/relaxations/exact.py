@@ -5,42 +5,10 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfr_ext.core import masked
+from tfr_ext.core.ranking import at_ranks as exact_expectation
+from tfr_ext.core.ranking import ranking
 
-
-def ranking(
-    scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size | None = None
-) -> tf.Tensor:
-    """Returns which item stands at each rank, best first.
-
-    Ties go by position: of two equal scores the earlier item ranks first. Padding
-    comes after all real items.
-
-    Args:
-        scores: float tensor of shape `[batch, list]`.
-        mask: bool tensor of the same shape, True at real items.
-        num_ranks: number of ranks returned, all by default.
-
-    Returns:
-        An int32 tensor of shape `[batch, num_ranks]` of positions in the list.
-
-    Examples:
-        >>> ranking(tf.constant([[1., 3., 3.]]), tf.constant([[True] * 3])).numpy()
-        array([[1, 2, 0]], dtype=int32)
-    """
-    return best(scores, mask, num_ranks).indices
-
-
-def best(
-    scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size | None = None
-) -> masked.Top:
-    """Returns the scores in order as well; those of padding are minus infinity."""
-    # A NaN has no place in an order, but it is no padding either.
-    keys = tf.where(tf.math.is_nan(scores), scores.dtype.min, scores)
-    keys = tf.where(mask, keys, -float("inf"))
-    if num_ranks is None:
-        num_ranks = masked.list_size(scores)
-    # Of equal keys, the lower index comes first.
-    return masked.top(keys, num_ranks)
+__all__ = ["exact_expectation", "exact_sort", "ranking"]
 
 
 def exact_sort(
@@ -59,23 +27,3 @@ def exact_sort(
     """
     indices = ranking(scores, mask, num_ranks)
     return tf.one_hot(indices, masked.list_size(scores), dtype=scores.dtype)
-
-
-def exact_expectation(
-    scores: tf.Tensor,
-    mask: tf.Tensor,
-    values: tf.Tensor,
-    num_ranks: masked.Size | None = None,
-) -> tf.Tensor:
-    """Returns the value standing at each rank, `exact_sort(...) @ values`.
-
-    Args:
-        scores: float tensor of shape `[batch, list]`.
-        mask: bool tensor of the same shape, True at real items.
-        values: float tensor of the same shape.
-        num_ranks: number of ranks returned, all by default.
-
-    Returns:
-        A tensor of shape `[batch, num_ranks]`.
-    """
-    return tf.gather(values, ranking(scores, mask, num_ranks), batch_dims=1)

@@ -17,12 +17,16 @@ may be cut to one of the list size, and no scores are too large for float64.
 
 from __future__ import annotations
 
+import dataclasses
+from functools import partial
 from typing import Callable
 
 import tensorflow as tf
 
-from tfr_ext.core import masked
+from tfr_ext.core import checks, masked
+from tfr_ext.core.arguments import Argument, Sharpness
 from tfr_ext.relaxations import isotonic
+from tfr_ext.relaxations.relaxation import Positions, register
 from tfr_ext.relaxations.sorted_scores import SortedScores, sort_scores
 
 
@@ -70,6 +74,23 @@ def soft_rank(
         return by_rank.give_back(tf.cast(ranks, scores.dtype)), gradient
 
     return rank(scores)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class FastSoftRank(Positions):
+    """The soft ranks of the items, see `soft_rank`."""
+
+    SHARPNESS = Sharpness("regularization", "lower")
+    ARGUMENTS = {
+        "regularization": Argument(partial(checks.between, low=1e-30, high=1e30))
+    }
+
+    regularization: float = 1.0
+
+    def positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """See `Positions`."""
+        return soft_rank(scores, mask, self.regularization)
 
 
 def _gaps(by_rank: SortedScores, unit: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

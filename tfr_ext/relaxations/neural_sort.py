@@ -4,363 +4,108 @@ For `n` real items with scores `s` and temperature `tau` the row of rank `r` is
 
     P[r] = softmax_j(((n + 1 - 2 r) s_j - sum_i |s_j - s_i|) / tau)
 
-(Swezey et al., "PiRank", NeurIPS 2021, Eq. 12). No matrix of differences is needed.
-With the scores sorted, `s_1 >= s_2 >= ...`, the logit of the item at position `p`, less
-that of the item at position `r`, is
-
-    D[r, p] = 2 (p - r) s_p - s_p + s_r - 2 (C_p - C_r) <= 0,   C_p = s_1 + .. + s_{p-1}
-
-which one sort and one cumulative sum give. It is 0 at `p = r`, so the softmax needs
-no maximum; and it is a sum of gaps between neighbours, so that it loses nothing to
-rounding where a row has its mass, if scores are taken relative to one near `s_r`.
-
-The gradient of `|s_j - s_i|` likewise needs the counts and sums of items above and
-below each item only: prefix sums over the sorted items.
+(Swezey et al., "PiRank", NeurIPS 2021, Eq. 12). `plain_neural_sort` is that, written
+down; the others give the same numbers without the matrix of differences, and to full
+precision where scores are far apart, see `tfr_ext.relaxations.neural_sort_fast`.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import Callable
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import tensorflow as tf
 
-from tfr_ext.core import masked
-from tfr_ext.relaxations.sorted_scores import (
-    Float,
-    Index,
-    SortedScores,
-    columns,
-    middle_ranks,
-    part,
-    row_exponentials,
-    row_logits,
-    row_moment,
-    score_adjoint,
-    sort_scores,
+from tfr_ext.core import checks, masked
+from tfr_ext.core.annealed import Annealable
+from tfr_ext.core.arguments import Argument, Sharpness
+from tfr_ext.relaxations.neural_sort_fast import (
+    neural_sort,
+    neural_sort_expectation,
+    neural_sort_log_likelihood,
 )
+from tfr_ext.relaxations.relaxation import Indicators, register
+from tfr_ext.relaxations.sorted_scores import Float
 
-# So many rows or fewer are computed one by one; see `_few_rows`.
-_UNROLLED_ROWS = 16
-# So many rows or fewer are kept for the backward pass. More are computed in blocks, and
-# once more in the backward pass: memory grows with the list, not with its square.
-_KEPT_ROWS = 64
-_BLOCK_ROWS = 32
+__all__ = [
+    "NeuralSort",
+    "neural_sort",
+    "neural_sort_expectation",
+    "neural_sort_log_likelihood",
+    "plain_neural_sort",
+]
 
 
-def neural_sort_expectation(
-    scores: tf.Tensor,
-    mask: tf.Tensor,
-    values: tf.Tensor,
-    num_ranks: masked.Size | None = None,
-    temperature: Float = 5.0,
-    straight_through: bool = False,
+def plain_neural_sort(
+    scores: tf.Tensor, mask: tf.Tensor, num_ranks: int, temperature: Float = 5.0
 ) -> tf.Tensor:
-    """Returns the expected value at each rank, `neural_sort(...) @ values`.
-
-    O(L log L + k L) in time for k ranks of lists of L items, O(k L) in memory, and
-    O(L) of it where k is large: see the note at the head of this module.
+    """Returns NeuralSort's rank indicators as they are defined.
 
     Args:
-        scores: float32 or float64 tensor of shape `[batch, list]`.
-        mask: bool tensor of the same shape, True at real items.
-        values: tensor of shape `[batch, list]` or `[batch, list, values]`, such as the
-            labels. They are differentiated too.
-        num_ranks: number of ranks, one for each item by default. It may be more than
-            the list size.
-        temperature: positive; the rows become exact as it falls.
-        straight_through: whether to return the value that stands at each rank of the
-            exact sort, with the gradient of the expected one.
-
-    Returns:
-        A tensor of shape `[batch, num_ranks]` or `[batch, num_ranks, values]`, 0 at
-        ranks beyond the number of real items.
-
-    Examples:
-        >>> scores = tf.constant([[1., 3., 2.]])
-        >>> labels = tf.constant([[10., 20., 30.]])
-        >>> neural_sort_expectation(scores, scores > 0, labels, 2, 0.01).numpy()
-        array([[20., 30.]], dtype=float32)
-    """
-    if values.shape.rank == 2:
-        values = tf.expand_dims(values, 2)
-        expected = neural_sort_expectation(
-            scores, mask, values, num_ranks, temperature, straight_through
-        )
-        return tf.squeeze(expected, axis=2)
-    size = masked.list_size(scores)
-    wanted = size if num_ranks is None else num_ranks
-    rows = wanted if _are_few(wanted) else masked.minimum(wanted, size)
-    by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
-
-    @tf.custom_gradient
-    def expectation(scores: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        del scores  # sorted already
-        taken = by_rank.take(values)
-        if isinstance(rows, int) and rows <= _UNROLLED_ROWS and values.shape[2] == 1:
-            expected, adjoint = _few_rows(by_rank, tf.squeeze(taken, axis=2), rows)
-        elif _are_few(rows):
-            block = _block(by_rank, taken, 0, rows)
-            expected = block[2]
-            adjoint = functools.partial(_block_adjoint, taken, 0, block)
-        else:
-            expected = _by_blocks(rows, lambda *b: _block(by_rank, taken, *b)[2])
-            adjoint = functools.partial(_adjoint_by_blocks, by_rank, taken)
-
-        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            total, moment, inner = adjoint(upstream)
-            return score_adjoint(by_rank, total, moment), by_rank.give_back(inner)
-
-        if straight_through:
-            exact = columns(taken, 0, rows)
-            expected = tf.where(tf.math.is_nan(expected), expected, exact)
-        return expected, gradient
-
-    real_ranks = tf.expand_dims(columns(by_rank.is_real, 0, rows), 2)
-    ranked = tf.where(real_ranks, expectation(scores, values), 0)
-    return tf.pad(ranked, [[0, 0], [0, wanted - rows], [0, 0]])
-
-
-def neural_sort(
-    scores: tf.Tensor,
-    mask: tf.Tensor,
-    num_ranks: masked.Size | None = None,
-    temperature: Float = 5.0,
-) -> tf.Tensor:
-    """Returns NeuralSort's rank indicators (PiRank, Eq. 12).
-
-    Args:
-        scores: float32 or float64 tensor of shape `[batch, list]`.
-        mask: bool tensor of the same shape, True at real items.
-        num_ranks: number of rows, one for each item by default.
-        temperature: positive; the rows become exact as it falls.
-
-    Returns:
-        A tensor of shape `[batch, num_ranks, list]`; each row sums to 1 over the real
-        items and is 0 at padding. Rows beyond the number of real items are 0.
-
-    Examples:
-        >>> scores = tf.constant([[1., 3., 2.]])
-        >>> neural_sort(scores, scores > 0, temperature=0.01).numpy().round()
-        array([[[0., 1., 0.],
-                [0., 0., 1.],
-                [1., 0., 0.]]], dtype=float32)
-    """
-    rows = masked.list_size(scores) if num_ranks is None else num_ranks
-    by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
-    real_ranks = tf.expand_dims(columns(by_rank.is_real, 0, rows), 2)
-
-    @tf.custom_gradient
-    def indicators(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        del scores  # sorted already
-        exponentials = row_exponentials(by_rank, 0, rows)
-        totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
-        sorted_rows = tf.math.divide_no_nan(exponentials, totals)
-
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            upstream = by_rank.take(tf.transpose(upstream, [0, 2, 1]))
-            upstream = tf.transpose(upstream, [0, 2, 1])
-            mean = tf.reduce_sum(sorted_rows * upstream, axis=2, keepdims=True)
-            logits = sorted_rows * (upstream - mean)
-            plain = tf.reduce_sum(logits, axis=1)
-            numbered = tf.reduce_sum(logits * _numbers(logits), axis=1)
-            return score_adjoint(by_rank, plain, row_moment(0, plain, numbered))
-
-        items_first = by_rank.give_back(tf.transpose(sorted_rows, [0, 2, 1]))
-        return tf.transpose(items_first, [0, 2, 1]), gradient
-
-    return tf.where(real_ranks, indicators(scores), 0)
-
-
-def neural_sort_log_likelihood(
-    scores: tf.Tensor, mask: tf.Tensor, labels: tf.Tensor, temperature: Float = 5.0
-) -> tf.Tensor:
-    """Returns `sum_r sum_j T[r, j] log P[r, j]` of each list.
-
-    `T` is the exact sort of the labels, where equal labels share their ranks evenly,
-    and `P` is NeuralSort of the scores. The logarithm is taken of the logits, so it is
-    finite where `P` is 0 to rounding.
-
-    Args:
-        scores: float32 or float64 tensor of shape `[batch, list]`.
-        mask: bool tensor of the same shape, True at real items.
-        labels: tensor like `scores`.
+        scores: see `neural_sort`, as for the other arguments.
+        mask: True at real items.
+        num_ranks: number of rows.
         temperature: positive.
-
-    Returns:
-        A tensor of shape `[batch]`, not positive.
     """
-    rows = masked.list_size(scores)
-    by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
-    # sum_rj T D: what depends on the rank or the item alone cancels, and 2 (p - rank
-    # of the label) s_p is left of each item.
-    ideal = by_rank.take(middle_ranks(labels, mask))
-    position = tf.cast(tf.range(rows), scores.dtype)[tf.newaxis, :]
-    misplaced = (position - ideal) * by_rank.real
-    doubled = tf.cast(by_rank.doubled, scores.dtype)
-
-    @tf.custom_gradient
-    def log_likelihood(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        del scores  # sorted already
-
-        def block(first: Index, count: masked.Size) -> tuple[tf.Tensor, tf.Tensor]:
-            exponentials = row_exponentials(by_rank, first, count)
-            totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
-            return exponentials, tf.where(totals == 0, tf.ones_like(totals), totals)
-
-        def adjoint(first: Index, upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            exponentials, totals = block(first, _BLOCK_ROWS)
-            weights = upstream / totals
-            weights = tf.concat([weights, weights * _numbers(weights)], axis=2)
-            sums = tf.matmul(exponentials, weights, transpose_a=True)
-            return sums[:, :, 0], row_moment(first, sums[:, :, 0], sums[:, :, 1])
-
-        totals = _by_blocks(rows, lambda *b: block(*b)[1])[:, :, 0]
-        value = tf.reduce_sum(misplaced * doubled, axis=1)
-        value -= tf.reduce_sum(tf.math.log(totals) * by_rank.real, axis=1)
-
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            total, moment = _sum_of_blocks(
-                by_rank.real[:, :, tf.newaxis], adjoint, (by_rank.real, by_rank.real)
-            )
-            # T's own part: one for each item, at the middle rank of its label.
-            slopes = score_adjoint(by_rank, by_rank.real - total, misplaced - moment)
-            return slopes * upstream[:, tf.newaxis]
-
-        return value, gradient
-
-    return log_likelihood(scores)
+    real = tf.cast(mask, scores.dtype)
+    gaps = tf.abs(scores[:, :, tf.newaxis] - scores[:, tf.newaxis, :])
+    from_all = tf.linalg.matvec(gaps, real)
+    rank = tf.range(1, num_ranks + 1, dtype=scores.dtype)
+    slope = masked.num_real(mask, scores.dtype)[:, tf.newaxis] + 1 - 2 * rank
+    logits = slope[:, :, tf.newaxis] * scores[:, tf.newaxis] - from_all[:, tf.newaxis]
+    logits = tf.where(mask[:, tf.newaxis], logits / temperature, scores.dtype.min)
+    of_real_ranks = masked.real_ranks(mask, slope)[:, :, tf.newaxis]
+    return tf.where(of_real_ranks, tf.nn.softmax(logits), 0)
 
 
-Adjoint = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
+@register
+@dataclasses.dataclass(frozen=True)
+class NeuralSort(Indicators):
+    """NeuralSort's rank indicators, see `neural_sort`.
 
-
-def _few_rows(
-    by_rank: SortedScores, values: tf.Tensor, rows: int
-) -> tuple[tf.Tensor, Adjoint]:
-    """Returns the expectations of one value an item, and their adjoint.
-
-    Row by row: on a CPU many small operations cost less than few that wake all threads.
+    Attributes:
+        temperature: the rows become exact as it falls.
+        straight_through: whether the value is that of the exact sort, and only the
+            gradient that of the relaxation.
     """
-    base, step, own = row_logits(by_rank, 0, rows)
-    kept, totals, sums = [], [], []
-    for own_row in tf.split(own, rows, axis=1):
-        logits = base - own_row
-        with tf.control_dependencies([logits]):  # so that it takes the memory of base
-            base -= step
-        row = tf.exp(tf.minimum(logits, 0))
-        kept.append(row)
-        totals.append(tf.reduce_sum(row, axis=1, keepdims=True))
-        sums.append(tf.reduce_sum(row * values, axis=1, keepdims=True))
-    total = tf.concat(totals, axis=1)
-    # Of scores 1e25 apart, rounding may leave a row without any mass.
-    expected = tf.math.divide_no_nan(tf.concat(sums, axis=1), total)
 
-    def adjoint(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        weights = tf.math.divide_no_nan(tf.squeeze(upstream, axis=2), total)
-        means = weights * expected
-        plain = numbered = inner = tf.zeros_like(values)
-        parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, means)))
-        for row, weight, mean in reversed(list(parts)):
-            # The sum of the sums so far counts row r r times, but for the first row.
-            numbered += plain
-            plain += row * (weight * values - mean)
-            inner += row * weight
-        return plain, row_moment(0, plain, numbered), tf.expand_dims(inner, 2)
+    SHARPNESS = Sharpness("temperature", "lower")
+    ANY_NUM_RANKS = True
+    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {
+        "temperature": Argument(checks.temperature, annealable=True),
+        "straight_through": Argument(checks.boolean),
+    }
 
-    return tf.expand_dims(expected, 2), adjoint
+    temperature: Annealable = 5.0
+    straight_through: bool = True
 
+    def indicators(
+        self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
+    ) -> tf.Tensor:
+        """See `Indicators`."""
+        return neural_sort(scores, mask, num_ranks, self.now("temperature"))
 
-def _block(
-    by_rank: SortedScores, values: tf.Tensor, first: Index, count: masked.Size
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns exponentials of some rows, their sums, and the expected values."""
-    exponentials = row_exponentials(by_rank, first, count)
-    totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
-    sums = tf.matmul(exponentials, values)
-    return exponentials, totals, tf.math.divide_no_nan(sums, totals)
+    def expectation(
+        self,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+        values: tf.Tensor,
+        num_ranks: masked.Size,
+    ) -> tf.Tensor:
+        """See `Indicators`."""
+        return neural_sort_expectation(
+            scores,
+            mask,
+            tf.stop_gradient(values),
+            num_ranks,
+            self.now("temperature"),
+            self.straight_through,
+        )
 
-
-def _block_adjoint(
-    values: tf.Tensor,
-    first: Index,
-    block: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-    upstream: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the sums over the block's rows that `score_adjoint` takes.
-
-    The adjoint of the logits is P (g v - mean of g v). Its sum over the rows, and its
-    sum times the row's number, are one product of matrices.
-    """
-    exponentials, totals, expected = block
-    width = tf.shape(values)[2]
-    weights = tf.math.divide_no_nan(upstream, totals)
-    means = tf.reduce_sum(weights * expected, axis=2, keepdims=True)
-    weights = tf.concat([weights, means], axis=2)
-    weights = tf.concat([weights, weights * _numbers(weights)], axis=2)
-    sums = tf.matmul(exponentials, weights, transpose_a=True)
-    plain, numbered = (
-        tf.reduce_sum(values * part[:, :, :width], axis=2) - part[:, :, width]
-        for part in (sums[:, :, : width + 1], sums[:, :, width + 1 :])
-    )
-    return plain, row_moment(first, plain, numbered), sums[:, :, :width]
-
-
-def _adjoint_by_blocks(
-    by_rank: SortedScores, values: tf.Tensor, upstream: tf.Tensor
-) -> tuple[tf.Tensor, ...]:
-    def one(first: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        block = _block(by_rank, values, first, _BLOCK_ROWS)
-        return _block_adjoint(values, first, block, part)
-
-    return _sum_of_blocks(upstream, one, (by_rank.real, by_rank.real, values))
-
-
-def _are_few(rows: masked.Size) -> bool:
-    return isinstance(rows, int) and rows <= _KEPT_ROWS
-
-
-def _numbers(rows: tf.Tensor) -> tf.Tensor:
-    """Returns 0, 1, ... along axis 1 of `[batch, rows, ...]`, `[rows, 1]`."""
-    return tf.cast(tf.range(masked.list_size(rows)), rows.dtype)[:, tf.newaxis]
-
-
-def _by_blocks(rows: masked.Size, block: Callable) -> tf.Tensor:
-    """Calls `block(first row, number of rows)` for all rows; joins what it returns."""
-    blocks = -(-rows // _BLOCK_ROWS)
-    first = block(0, _BLOCK_ROWS)
-    array = tf.TensorArray(first.dtype, size=blocks, element_shape=first.shape)
-    _, array = tf.while_loop(
-        lambda i, _: i < blocks,
-        lambda i, array: (
-            i + 1,
-            array.write(i, block(i * _BLOCK_ROWS, _BLOCK_ROWS)),
-        ),
-        (1, array.write(0, first)),
-        maximum_iterations=blocks,
-    )
-    joined = tf.transpose(array.stack(), [1, 0, 2, 3])
-    shape = tf.shape(joined)
-    joined = tf.reshape(joined, [shape[0], shape[1] * shape[2], shape[3]])[:, :rows]
-    joined.set_shape([first.shape[0], rows if isinstance(rows, int) else None, None])
-    return joined
-
-
-def _sum_of_blocks(
-    upstream: tf.Tensor, adjoint: Callable, like: tuple[tf.Tensor, ...]
-) -> tuple[tf.Tensor, ...]:
-    """Sums `adjoint(first row, its part of upstream)` over all blocks."""
-    blocks = -(-masked.list_size(upstream) // _BLOCK_ROWS)
-    spare = blocks * _BLOCK_ROWS - masked.list_size(upstream)
-    padded = tf.pad(upstream, [[0, 0], [0, spare], [0, 0]])
-
-    def step(i: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        first = i * _BLOCK_ROWS
-        more = adjoint(first, part(padded, first, _BLOCK_ROWS))
-        return (i + 1, *(a + b for a, b in zip(sums, more)))
-
-    zeros = tuple(tf.zeros_like(x) for x in like)
-    done = tf.while_loop(
-        lambda i, *_: i < blocks, step, (0, *zeros), maximum_iterations=blocks
-    )
-    return tuple(done[1:])
+    def smooth(self) -> NeuralSort:
+        """See `Relaxation`: what is relaxed has its own value, not the exact one."""
+        smooth = copy.copy(self)  # It follows the same schedule.
+        object.__setattr__(smooth, "straight_through", False)
+        return smooth

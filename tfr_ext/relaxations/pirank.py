@@ -12,12 +12,17 @@ no matrix over the whole list is ever made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tfr_ext.core import masked
-from tfr_ext.relaxations.neural_sort import neural_sort_expectation
+from tfr_ext.core import checks, masked, ranking
+from tfr_ext.core.arguments import Argument
+from tfr_ext.objectives.objective import Objective
+from tfr_ext.relaxations.neural_sort import NeuralSort, neural_sort_expectation
+from tfr_ext.relaxations.relaxation import register
 from tfr_ext.relaxations.sorted_scores import Float
 
 # Gaps of scores over the temperature beyond this are alike.
@@ -175,6 +180,139 @@ def tree_shape(
         factors.append(factor)
         rest = -(-rest // factor)
     return factors
+
+
+def _whole_numbers(argument: str, values: Any) -> list[int]:
+    numbers = checks.sequence(argument, values, _length(values), "whole numbers")
+    return [checks.at_least(argument, number, 1) for number in numbers]
+
+
+def _temperatures(argument: str, values: Any) -> list[float]:
+    numbers = checks.sequence(argument, values, _length(values), "temperatures")
+    return [checks.positive(argument, number) for number in numbers]
+
+
+def _length(values: Any) -> int:
+    return len(values) if isinstance(values, (list, tuple)) else 0
+
+
+def _of_trees(check: Any) -> Argument:
+    return Argument(
+        check,
+        optional=True,
+        needs="a `depth` above 1",
+        used=lambda values: values["depth"] > 1,
+    )
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class PiRank(NeuralSort):
+    """NeuralSort, or with a `depth` above 1 the merge tree.
+
+    Attributes:
+        depth: heights of the merge tree, at least 1; 1 is NeuralSort itself.
+        branching: `depth` numbers, the children of a node at each height from the
+            leaves to the root. By default each is near the root of the list size.
+        merge_topn: `depth` numbers, how many items a node hands up; the last is the
+            cut-off. By default the fewest, `min(topn, all it gets)`.
+        merge_temperatures: `depth` temperatures that do not fall and end in
+            `temperature` (the first, of a schedule, which all follow). By default all
+            are `temperature`.
+    """
+
+    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {
+        "depth": Argument(lambda name, value: checks.at_least(name, value, 1)),
+        "branching": _of_trees(_whole_numbers),
+        "merge_topn": _of_trees(_whole_numbers),
+        "merge_temperatures": _of_trees(_temperatures),
+    }
+
+    depth: int = 1
+    branching: Sequence[int] | None = None
+    merge_topn: Sequence[int] | None = None
+    merge_temperatures: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the arguments."""
+        super().__post_init__()
+        for argument in ("branching", "merge_topn", "merge_temperatures"):
+            values = getattr(self, argument)
+            if values is not None:
+                per = f"`depth` = {self.depth} numbers"
+                checks.sequence(argument, values, self.depth, per)
+        first = float(self.now("temperature"))
+        object.__setattr__(self, "_first_temperature", first)
+        numbers = self.merge_temperatures
+        if numbers and (sorted(numbers) != numbers or numbers[-1] != first):
+            raise ValueError(
+                "`merge_temperatures` must not fall from one height to the next, and "
+                f"end in `temperature`, {first}. Received: {numbers}."
+            )
+
+    def check_fits(self, objective: Objective) -> None:
+        """See `Relaxation`."""
+        sizes, topn = self.merge_topn, objective.topn
+        if sizes is None:
+            return
+        if topn is None or sizes[-1] != topn:
+            raise ValueError(
+                f"`merge_topn` must end in `topn`. Received: {sizes}, and topn {topn}."
+            )
+        if self.branching is None and min(sizes) < topn:
+            raise ValueError(
+                "`merge_topn` must be at least `topn` at each height where `branching` "
+                f"is left out. Received: {sizes}, and topn {topn}."
+            )
+        held = 1
+        # The root has as many children as the list needs.
+        for size, branch in zip(sizes[:-1], self.branching or []):
+            block = held * branch
+            if not min(topn, block) <= size <= block:
+                raise ValueError(
+                    f"`merge_topn` must be from {min(topn, block)} to {block} where "
+                    f"{branch} lists of {held} are merged. Received: {sizes}."
+                )
+            held = size
+
+    def indicators(
+        self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
+    ) -> tf.Tensor:
+        """See `Indicators`."""
+        if self.depth == 1:
+            return super().indicators(scores, mask, num_ranks)
+        return merge_sort(scores, mask, num_ranks, *self._tree())
+
+    def expectation(
+        self,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+        values: tf.Tensor,
+        num_ranks: masked.Size,
+    ) -> tf.Tensor:
+        """See `Indicators`."""
+        if self.depth == 1:
+            return super().expectation(scores, mask, values, num_ranks)
+        values = tf.stop_gradient(values)
+        ranked = merge_sort_expectation(scores, mask, values, num_ranks, *self._tree())
+        if not self.straight_through:
+            return ranked
+        # The difference is 0, unless it is NaN.
+        size = masked.list_size(scores)
+        exact = ranking.at_ranks(scores, mask, values, masked.minimum(num_ranks, size))
+        exact = tf.pad(exact, [[0, 0], [0, masked.maximum(num_ranks - size, 0)]])
+        return exact + (ranked - tf.stop_gradient(ranked))
+
+    def _tree(self) -> tuple[list[Float], Any, Any]:
+        """Returns the temperature of each height, and the shape of the tree.
+
+        All temperatures follow a schedule of the root.
+        """
+        root, first = self.now("temperature"), self.__dict__["_first_temperature"]
+        temperatures: list[Float] = [root] * self.depth
+        if self.merge_temperatures is not None:
+            temperatures = [t / first * root for t in self.merge_temperatures]
+        return temperatures, self.branching, self.merge_topn
 
 
 def _gaps(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> tf.Tensor:

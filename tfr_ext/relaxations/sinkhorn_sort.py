@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from functools import partial
 
 import tensorflow as tf
 
-from tfr_ext.core import masked
+from tfr_ext.core import checks, masked
+from tfr_ext.core.arguments import Argument, Sharpness
+from tfr_ext.relaxations.relaxation import Positions, register
 from tfr_ext.transport import items_to_ranks
 
 # Lists whose scores differ by less, in standard deviation, count as nearly tied.
@@ -53,6 +57,25 @@ def sinkhorn_rank(
     x = _squashed(scores, mask)
     positions = items_to_ranks.soft_positions(x, mask, regularization, num_iterations)
     return tf.where(mask, positions, 1)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class SinkhornSort(Positions):
+    """The mean ranks that items are transported to, see `sinkhorn_rank`."""
+
+    SHARPNESS = Sharpness("regularization", "lower")
+    ARGUMENTS = {
+        "regularization": Argument(partial(checks.between, low=1e-4, high=1e30)),
+        "num_iterations": Argument(partial(checks.at_least, least=1)),
+    }
+
+    regularization: float = 0.01
+    num_iterations: int = 20
+
+    def positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """See `Positions`."""
+        return sinkhorn_rank(scores, mask, self.regularization, self.num_iterations)
 
 
 def _squashed(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -6,26 +6,24 @@ Approximate Rank Indicators", AAAI 2022, Eq. 4:
     I_j^r = softmax_j(alpha * S_j * prod_{l < r} (1 - I_j^l - delta))
 
 What stands at ranks 1 .. r - 1 is damped by the product, so that the softmax finds
-the next item. Two facts keep it fast:
-
-*   With the paper's stop-gradient the product is a constant of the backward pass, so
-    an expectation `E_r = sum_j I_j^r v_j` has the gradient `alpha * q_j^r * I_j^r *
-    (v_j - E_r)` in `S_j` with `q` the product: known in the forward pass already.
-*   `|q|` is at most `(1 - delta)**(r - 1)`. Once `alpha * max(S) * |q|` is below the
-    rounding of the dtype every later row is uniform to rounding, and is not computed:
-    without a cut-off the cost is that of `O(log(alpha * max(S)) / delta)` rows, not
-    that of one row an item.
+the next item. `plain_smoothi` is that, written down; the functions that follow give the
+same numbers with less work, see `tfr_ext.relaxations.smoothi_fast`.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Callable, Union
+import dataclasses
+from functools import partial
+from typing import Union
 
-import numpy as np
 import tensorflow as tf
 
-from tfr_ext.core import masked
+from tfr_ext.core import checks, masked
+from tfr_ext.core.annealed import Annealable
+from tfr_ext.core.arguments import Argument, Sharpness
+from tfr_ext.objectives.objective import Objective
+from tfr_ext.relaxations import smoothi_fast
+from tfr_ext.relaxations.relaxation import Indicators, register
 
 Float = Union[float, tf.Tensor]
 
@@ -33,14 +31,33 @@ Float = Union[float, tf.Tensor]
 # padding never gets any mass, and finite in float32.
 _PADDING_LOGIT = -1e38
 _MAX_LOGIT = 1e30
-# exp() of logits up to this sums to a finite float32 without subtracting the maximum.
-_PLAIN_EXP_LIMIT = 60.0
-# Adjoints of the full recursion can grow without bound; they are kept finite.
-_MAX_ADJOINT = 1e18
-# Ranks computed in one iteration of a loop, which amortises the loop's own cost: at
-# most so many if their number is static, and so many if it is not.
-_STATIC_CHUNK = 40
-_DYNAMIC_CHUNK = 8
+
+
+def plain_smoothi(
+    scores: tf.Tensor,
+    mask: tf.Tensor,
+    num_ranks: int,
+    alpha: Float = 1.0,
+    delta: float = 0.1,
+    stop_gradient: bool = True,
+) -> tf.Tensor:
+    """Returns SmoothI's rank indicators as they are defined, rank by rank.
+
+    Args:
+        scores: see `smoothi`, as for the other arguments.
+        mask: True at real items.
+        num_ranks: number of rows.
+        alpha: inverse temperature.
+        delta: how much mass is taken from items already ranked.
+        stop_gradient: whether the product is held constant in the backward pass.
+    """
+    logits, keep = _logits_and_keep(scores, mask, alpha, delta)
+    product, rows = tf.ones_like(logits), []
+    for _ in range(num_ranks):
+        held = tf.stop_gradient(product) if stop_gradient else product
+        rows.append(tf.nn.softmax(logits * held))
+        product *= keep - rows[-1]
+    return tf.stack(rows, axis=1)
 
 
 def smoothi(
@@ -76,22 +93,7 @@ def smoothi(
     """
     logits, keep = _logits_and_keep(scores, mask, alpha, delta)
     rows = masked.list_size(scores) if num_ranks is None else num_ranks
-
-    @tf.custom_gradient
-    def indicators(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        products, outputs = _indicator_rows(logits, keep, rows)
-
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            upstream = tf.transpose(upstream, [1, 0, 2])
-            if stop_gradient:
-                return tf.reduce_sum(
-                    products * _softmax_adjoint(outputs, upstream), axis=0
-                )
-            return _full_adjoint(logits, keep, products, outputs, upstream)
-
-        return tf.transpose(outputs, [1, 0, 2]), gradient
-
-    return indicators(logits)
+    return smoothi_fast.indicators(logits, keep, rows, stop_gradient)
 
 
 def smoothi_expectation(
@@ -106,7 +108,7 @@ def smoothi_expectation(
     """Returns the expected value at each rank, `smoothi(...) @ values`.
 
     The same numbers as the product of the matrix with `values` (which are constants
-    of the backward pass here), faster: see the note at the head of this module.
+    of the backward pass here), faster: see `smoothi_fast`.
 
     Args:
         scores: float32 or float64 tensor of shape `[batch, list]`.
@@ -127,33 +129,62 @@ def smoothi_expectation(
             tf.stop_gradient(values),
         )
     logits, keep = _logits_and_keep(scores, mask, alpha, delta)
-    real = tf.cast(mask, scores.dtype)
-    uniform = tf.math.divide_no_nan(
-        tf.reduce_sum(real * values, axis=1), tf.reduce_sum(real, axis=1)
-    )
+    return smoothi_fast.expectation(logits, keep, mask, values, rows, delta)
 
-    @tf.custom_gradient
-    def expectation(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        expected, weights = _expectation_rows(
-            logits, keep, values, uniform, rows, _informative_rows(logits, delta, rows)
+
+@register
+@dataclasses.dataclass(frozen=True)
+class SmoothI(Indicators):
+    """SmoothI's rank indicators, see `smoothi`."""
+
+    SHARPNESS = Sharpness("alpha", "higher")
+    ARGUMENTS = {
+        "alpha": Argument(partial(checks.between, low=0, high=1e30), annealable=True),
+        "delta": Argument(partial(checks.between, low=0, high=0.5)),
+        "stop_gradient": Argument(checks.boolean),
+    }
+
+    alpha: Annealable = 1.0
+    delta: float = 0.1
+    stop_gradient: bool = True
+
+    def indicators(
+        self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
+    ) -> tf.Tensor:
+        """See `Indicators`."""
+        return smoothi(
+            scores, mask, num_ranks, self.now("alpha"), self.delta, self.stop_gradient
         )
 
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            # sum_r g_r w_rj (v_j - E_r), the two terms in one product of matrices.
-            # weights are [chunks, batch, chunk, list].
-            chunks, chunk = tf.shape(weights)[0], tf.shape(weights)[2]
-            factors = tf.stack([upstream, upstream * expected], axis=1)
-            spare = chunks * chunk - tf.shape(upstream)[1]
-            factors = tf.pad(factors, [[0, 0], [0, 0], [0, spare]])
-            factors = tf.transpose(
-                tf.reshape(factors, [-1, 2, chunks, chunk]), [2, 0, 1, 3]
+    def expectation(
+        self,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+        values: tf.Tensor,
+        num_ranks: masked.Size,
+    ) -> tf.Tensor:
+        """See `Indicators`."""
+        return smoothi_expectation(
+            scores,
+            mask,
+            values,
+            num_ranks,
+            self.now("alpha"),
+            self.delta,
+            self.stop_gradient,
+        )
+
+    def check_fits(self, objective: Objective) -> None:
+        """See `Relaxation`."""
+        # The first rank has no ranks before it.
+        for argument in ("delta", "stop_gradient"):
+            checks.has_effect(
+                argument,
+                getattr(self, argument),
+                getattr(SmoothI, argument),
+                objective.topn != 1,
+                "a second rank, `topn` other than 1",
             )
-            sums = tf.reduce_sum(tf.matmul(factors, weights), axis=0)
-            return values * sums[:, 0, :] - sums[:, 1, :]
-
-        return expected, gradient
-
-    return expectation(logits)
 
 
 def _logits_and_keep(
@@ -170,175 +201,3 @@ def _logits_and_keep(
     # The damping factor is keep - I; with keep = 1 padding stays where it is.
     keep = tf.where(mask, tf.constant(1.0 - delta, scores.dtype), 1)
     return logits, keep
-
-
-def _informative_rows(logits: tf.Tensor, delta: float, rows: masked.Size) -> tf.Tensor:
-    """Returns how many rows differ from uniform ones by more than rounding.
-
-    Both the logits (for the value) and the product alone (for the gradient) count.
-    """
-    resolution = float(np.finfo(logits.dtype.as_numpy_dtype).eps) / 8
-    largest = tf.maximum(tf.reduce_max(logits), 1.0)
-    informative = tf.math.log(largest / resolution) / -math.log1p(-delta) + 1
-    most = tf.cast(rows, informative.dtype)
-    # NaN is less than nothing: then all rows are computed, and show it.
-    fewer = tf.math.ceil(tf.where(informative < most, informative, most))
-    return tf.cast(fewer, tf.int32)
-
-
-def _softmax(logits: tf.Tensor, subtract_max: bool) -> tf.Tensor:
-    # Several times as fast as tf.nn.softmax on a CPU at these sizes.
-    if subtract_max:
-        logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
-    exponentials = tf.exp(logits)
-    return exponentials / tf.reduce_sum(exponentials, axis=-1, keepdims=True)
-
-
-def _with_cheapest_softmax(
-    logits: tf.Tensor, run: Callable[[Callable[[tf.Tensor], tf.Tensor]], tuple]
-) -> tuple:
-    """Calls `run` with a softmax that subtracts the maximum only if it must."""
-    return tf.cond(
-        tf.reduce_max(logits) < _PLAIN_EXP_LIMIT,
-        lambda: run(lambda x: _softmax(x, subtract_max=False)),
-        lambda: run(lambda x: _softmax(x, subtract_max=True)),
-    )
-
-
-def _expectation_rows(
-    logits: tf.Tensor,
-    keep: tf.Tensor,
-    values: tf.Tensor,
-    uniform: tf.Tensor,
-    rows: masked.Size,
-    informative: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs the recursion, keeping what value and gradient of an expectation need.
-
-    Returns:
-        Expectations `[batch, rows]`, and `product * indicator` of each rank and item,
-        `[chunks, batch, chunk, list]`.
-    """
-    static = isinstance(rows, int)
-    if static:
-        chunks = max(1, -(-rows // _STATIC_CHUNK))
-        chunk = max(1, -(-rows // chunks))
-    else:
-        chunk = _DYNAMIC_CHUNK
-        chunks = -(-rows // chunk)
-
-    def run(softmax: Callable[[tf.Tensor], tf.Tensor]) -> tuple:
-        def step(i, damped, product, expected, weights):  # noqa: ANN001
-            chunk_expected, chunk_weights = [], []
-            for _ in range(chunk):
-                indicator = softmax(damped)
-                factor = keep - indicator
-                chunk_expected.append(
-                    tf.reduce_sum(indicator * values, axis=1, keepdims=True)
-                )
-                chunk_weights.append(product * indicator)
-                damped *= factor
-                product *= factor
-            return (
-                i + 1,
-                damped,
-                product,
-                expected.write(i, tf.concat(chunk_expected, axis=1)),
-                weights.write(i, tf.stack(chunk_weights, axis=1)),
-            )
-
-        batch, items = logits.shape
-        expected = tf.TensorArray(
-            logits.dtype, size=chunks, element_shape=[batch, chunk]
-        )
-        weights = tf.TensorArray(
-            logits.dtype, size=chunks, element_shape=[batch, chunk, items]
-        )
-        state = (0, logits, tf.ones_like(logits), expected, weights)
-        if static and chunks == 1:
-            state = step(*state)
-        else:
-            state = tf.while_loop(
-                lambda i, *_: (i < chunks) & (i * chunk < informative),
-                step,
-                state,
-                maximum_iterations=chunks,
-            )
-        return state[3].stack(), state[4].stack()
-
-    expected, weights = _with_cheapest_softmax(logits, run)
-    expected = tf.reshape(
-        tf.transpose(expected, [1, 0, 2]), [tf.shape(logits)[0], chunks * chunk]
-    )[:, :rows]
-    # Rows that were not reached (whole chunks) are uniform.
-    reached = -(-informative // chunk) * chunk
-    expected = tf.where(
-        tf.range(rows)[tf.newaxis, :] < reached, expected, uniform[:, tf.newaxis]
-    )
-    return expected, weights
-
-
-def _indicator_rows(
-    logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs the recursion, keeping all rows.
-
-    Returns:
-        Products and indicators of each rank, both `[rows, batch, list]`.
-    """
-
-    def step(r, product, products, outputs):  # noqa: ANN001
-        indicator = _softmax(logits * product, subtract_max=True)
-        return (
-            r + 1,
-            product * (keep - indicator),
-            products.write(r, product),
-            outputs.write(r, indicator),
-        )
-
-    arrays = [
-        tf.TensorArray(logits.dtype, size=rows, element_shape=logits.shape)
-        for _ in range(2)
-    ]
-    _, _, products, outputs = tf.while_loop(
-        lambda r, *_: r < rows,
-        step,
-        (0, tf.ones_like(logits), *arrays),
-        maximum_iterations=rows,
-    )
-    return products.stack(), outputs.stack()
-
-
-def _softmax_adjoint(outputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-    """Pulls the adjoint of a softmax's output back to its input."""
-    mean = tf.reduce_sum(outputs * upstream, axis=-1, keepdims=True)
-    return outputs * (upstream - mean)
-
-
-def _full_adjoint(
-    logits: tf.Tensor,
-    keep: tf.Tensor,
-    products: tf.Tensor,
-    outputs: tf.Tensor,
-    upstream: tf.Tensor,
-) -> tf.Tensor:
-    """Pulls the adjoint of all rows back through the recursion, last row first."""
-
-    def finite(x: tf.Tensor) -> tf.Tensor:
-        return tf.clip_by_value(x, -_MAX_ADJOINT, _MAX_ADJOINT)
-
-    def step(r, later, total):  # noqa: ANN001
-        # `later` is the adjoint of the product that row r hands on.
-        product, indicator = products[r], outputs[r]
-        local = finite(_softmax_adjoint(indicator, upstream[r] - later * product))
-        later = finite(local * logits) + later * (keep - indicator)
-        return r - 1, later, total + local * product
-
-    rows = tf.shape(outputs)[0]
-    zeros = tf.zeros_like(logits)
-    return tf.while_loop(
-        lambda r, *_: r >= 0,
-        step,
-        (rows - 1, zeros, zeros),
-        maximum_iterations=rows,
-    )[2]

@@ -11,7 +11,7 @@ from typing import Callable, Union
 import tensorflow as tf
 
 from tfr_ext.core import masked
-from tfr_ext.relaxations.exact import best
+from tfr_ext.core.ranking import best
 
 Float = Union[float, tf.Tensor]
 Index = Union[int, tf.Tensor]

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from tfr_ext import objectives
 from tfr_ext.core.settings import Settings, nested, setting
 from tfr_ext.data.batches.batching import MAX_PADDING
 from tfr_ext.evaluation.queries import DEFAULT_METRICS, Convention, plain_name
-from tfr_ext.metrics import exact_values, keras_metrics
+from tfr_ext.metrics import keras_metrics
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.model_config import LossConfig, ModelConfig
 
@@ -32,7 +33,7 @@ class MetricsConfig(Settings):
 
     metrics: tuple[str, ...] = setting(
         DEFAULT_METRICS,
-        f"Metrics to evaluate: {', '.join(exact_values.names())}, with a cut-off as in "
+        f"Metrics to evaluate: {', '.join(objectives.names())}, with a cut-off as in "
         "ndcg_10 or ndcg@10 (all but opa).",
         group="evaluation",
         kind="texts",

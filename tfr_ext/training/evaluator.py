@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tfr_ext import objectives
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
@@ -177,7 +178,8 @@ def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
     """
     by_count: dict[int, list[str]] = {}
     for name, count in empty.items():
-        told = "opa: one label only" if name == "opa" else name
+        why = objectives.of_name(objectives.parse(name)[0]).EMPTY
+        told = f"{name}: {why}" if why else name
         by_count.setdefault(count, []).append(told)
     parts = [
         f"{count} of {num_lists}" + f" ({', '.join(names)})" * (len(by_count) > 1)

@@ -20,11 +20,13 @@ gives the same product, and `w = 0`.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
 from tfr_ext.core import checks, masked
+from tfr_ext.core.arguments import Argument, Declared
 from tfr_ext.transport.labels_to_scores_kernel import RankingCost, RankingKernel
 from tfr_ext.transport.sinkhorn import NOTHING, Potentials, log_softmax, sinkhorn
 
@@ -88,8 +90,13 @@ def ranking_sinkhorn(
     )
 
 
+def _check_gap(argument: str, value: Any) -> float:
+    gap = checks.not_negative(argument, value)
+    return gap if gap == 0 else checks.between(argument, gap, 0, 1e30)
+
+
 @dataclasses.dataclass(frozen=True)
-class RankingTransport:
+class RankingTransport(Declared):
     """Transport of `softmax(score_scale * scores)` to `softmax(labels)`: WassRank's.
 
     Attributes:
@@ -102,37 +109,22 @@ class RankingTransport:
         score_scale: positive; epsilon.
     """
 
+    # So that costs over the regularization, and their differences, are finite.
+    ARGUMENTS = {
+        "regularization": Argument(partial(checks.between, low=1e-6, high=1e30)),
+        "num_iterations": Argument(partial(checks.at_least, least=1)),
+        "variance_penalty": Argument(partial(checks.between, low=0, high=1e30)),
+        "relevance_gap": Argument(_check_gap),
+        "gain_base": Argument(partial(checks.between, low=1, high=1e3)),
+        "score_scale": Argument(partial(checks.between, low=0, high=1e30)),
+    }
+
     regularization: float
     num_iterations: int
     variance_penalty: float
     relevance_gap: float
     gain_base: float
     score_scale: float
-
-    def __post_init__(self) -> None:
-        """Checks the arguments.
-
-        Raises:
-            ValueError: if one is out of its range.
-        """
-        # So that costs over the regularization, and their differences, are finite.
-        ranges = {
-            "regularization": (1e-6, 1e30),
-            "variance_penalty": (0, 1e30),
-            "gain_base": (1, 1e3),
-            "score_scale": (0, 1e30),
-        }
-        for name, (low, high) in ranges.items():
-            checked = checks.between(name, getattr(self, name), low, high)
-            object.__setattr__(self, name, checked)
-        gap = checks.not_negative("relevance_gap", self.relevance_gap)
-        gap = gap if gap == 0 else checks.between("relevance_gap", gap, 0, 1e30)
-        object.__setattr__(self, "relevance_gap", gap)
-        checks.at_least("num_iterations", self.num_iterations, 1)
-
-    def config(self) -> dict[str, Any]:
-        """Returns the attributes."""
-        return dataclasses.asdict(self)
 
     def solve(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor

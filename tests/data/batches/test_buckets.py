@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import data
 from tfr_ext.data.batches import buckets
 

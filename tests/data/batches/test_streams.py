@@ -11,8 +11,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
 from tests.elwc_files import protos, write
+from tests.helpers import make_lists
 from tfr_ext import data
 from tfr_ext.data.batches import streamed_batches, streams
 from tfr_ext.training import pipeline

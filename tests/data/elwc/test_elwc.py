@@ -10,20 +10,10 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 from absl import logging
 
-from tests.conftest import make_lists
 from tests.elwc_files import elwc, protos, put, write
+from tests.helpers import assert_same_lists, make_lists
 from tfr_ext import data
 from tfr_ext.data.elwc import arrays, diagnosis, tfrecords
-
-
-def assert_same(found, expected):
-    for field in dataclasses.fields(expected):
-        ours, theirs = getattr(found, field.name), getattr(expected, field.name)
-        if isinstance(theirs, np.ndarray):
-            np.testing.assert_array_equal(ours, theirs, err_msg=field.name)
-            assert ours.dtype == theirs.dtype, field.name
-        else:
-            assert ours == theirs, field.name
 
 
 @pytest.fixture
@@ -66,15 +56,15 @@ def test_reads_what_was_written(tmp_path, only_fast, make, lists_per_piece):
     path = write(tmp_path / "a", protos(lists))
     pieces = list(data.iter_elwc(path, lists_per_piece=lists_per_piece))
     assert all(piece.num_lists <= lists_per_piece for piece in pieces)
-    assert_same(data.concatenate(pieces), lists)
-    assert_same(data.read_elwc(path, num_features=7), lists)
+    assert_same_lists(data.concatenate(pieces), lists)
+    assert_same_lists(data.read_elwc(path, num_features=7), lists)
 
 
 def test_the_slow_path_reads_the_same(tmp_path, monkeypatch):
     lists = full_lists([3, 1, 30, 2, 5])
     path = write(tmp_path / "a", protos(lists))
     monkeypatch.setattr(arrays.FastParser, "parse", lambda *args: None)
-    assert_same(data.read_elwc(path), lists)
+    assert_same_lists(data.read_elwc(path), lists)
 
 
 def test_equals_the_parser_of_tensorflow_ranking(tmp_path):
@@ -202,7 +192,7 @@ def test_items_that_nobody_judged_are_left_out_and_counted(tmp_path, warnings):
     lists = full_lists([3, 2, 1, 2], labels=[1, -1, 2, -1, -1, 0, 1, -1])
     path = write(tmp_path / "a", protos(lists))
     expected = lists.with_items([0, 2, 5, 6], [2, 1, 1], ["q0", "q2", "q3"])
-    assert_same(data.read_elwc(path), expected)
+    assert_same_lists(data.read_elwc(path), expected)
     assert "Left out 4 items" in warnings[0] and "1 of 4 queries" in warnings[0]
     path = write(tmp_path / "b", protos(make_lists([2], labels=[-1, -1])))
     with pytest.raises(data.DataFormatError, match="all labels are negative"):
@@ -213,7 +203,7 @@ def test_items_that_nobody_judged_are_left_out_and_counted(tmp_path, warnings):
 def test_compression_is_recognised_by_content(tmp_path, kind):
     lists = make_lists([3, 2])
     path = write(tmp_path / "a.tfrecord", protos(lists), kind)
-    assert_same(data.read_elwc(path), lists)
+    assert_same_lists(data.read_elwc(path), lists)
 
 
 def test_a_record_whose_length_looks_like_gzip(tmp_path):
@@ -226,20 +216,20 @@ def test_a_record_whose_length_looks_like_gzip(tmp_path):
     path = write(tmp_path / "a", [proto])
     with open(path, "rb") as file:
         assert file.read(2) == b"\x1f\x8b"
-    assert_same(data.read_elwc(path), lists)
+    assert_same_lists(data.read_elwc(path), lists)
 
 
 def test_several_files(tmp_path):
     lists = make_lists([2, 3, 1])
     for name, part in (("s-1", [2]), ("s-0", [0, 1])):
         write(tmp_path / name, protos(lists.select(part)))
-    assert_same(data.read_elwc(f"{tmp_path}/s-*"), lists)
-    assert_same(data.read_elwc([tmp_path / "s-0", tmp_path / "s-1"]), lists)
+    assert_same_lists(data.read_elwc(f"{tmp_path}/s-*"), lists)
+    assert_same_lists(data.read_elwc([tmp_path / "s-0", tmp_path / "s-1"]), lists)
 
 
 def test_the_real_collection(tmp_path, real_data, only_fast):
     lists = data.read_letor(real_data / "MQ2008" / "Fold1" / "train.txt")
-    assert_same(data.read_elwc(write(tmp_path / "a", protos(lists))), lists)
+    assert_same_lists(data.read_elwc(write(tmp_path / "a", protos(lists))), lists)
 
 
 # What is refused.

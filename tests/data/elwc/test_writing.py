@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 from tensorflow_serving.apis import input_pb2
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import data
 from tfr_ext.data.elwc import writing
 from tfr_ext.data.elwc.writing import ShardWriter, encode

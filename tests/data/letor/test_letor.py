@@ -15,8 +15,9 @@ from absl import logging
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from tfr_ext.data import text_files
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.letor import arrays, diagnosis, reading
-from tfr_ext.data.letor.reading import DataFormatError, read_letor
+from tfr_ext.data.letor.reading import read_letor
 
 GOOD = b"""2 qid:10 1:0.5 2:0 3:-1.25 #docid = GX-1 inc = 1 prob = 0.1
 0 qid:10 1:1 2:2 3:3 #docid = GX-2 inc = 1 prob = 0.2

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import random
 
 import numpy as np
 import pytest
 
+from tests.files import WIDTH, write_text
+from tests.helpers import assert_same_lists
 from tfr_ext.data import concatenate, read_letor, text_files
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.letor import byte_ranges
 from tfr_ext.data.letor.byte_ranges import (
     TextRange,
@@ -16,35 +18,6 @@ from tfr_ext.data.letor.byte_ranges import (
     split_file,
     survey_range,
 )
-from tfr_ext.data.letor.reading import DataFormatError
-
-WIDTH = 6
-
-
-def write_text(path, seed, queries=30, named=True):
-    """Writes queries of very different length, with blank lines and comments."""
-    rng = random.Random(seed)
-    lines = ["\ufeff# A title: 1 qid:7 1:1\n"]
-    for q in range(queries):
-        for i in range(rng.choice([1, 1, 2, 5, 40])):
-            chosen = sorted(rng.sample(range(1, WIDTH + 1), rng.randint(0, WIDTH)))
-            pairs = " ".join(f"{k}:{rng.uniform(-3, 3):.3g}" for k in chosen)
-            name = f" #docid = D{q}-{i}" if named else ""
-            lines.append(f"{rng.randint(0, 4)} qid:{q} {pairs}{name}\n")
-            if rng.random() < 0.2:
-                lines.append(rng.choice(["\n", "# qid:3\n", " \t \n"]))
-    end = rng.choice(["", "\r"])
-    text = "".join(lines).replace("\n", end + "\n")
-    path.write_bytes(text.rstrip("\r\n").encode() + rng.choice([b"", b"\n"]))
-    return str(path)
-
-
-def assert_same(found, expected):
-    np.testing.assert_array_equal(found.features, expected.features)
-    np.testing.assert_array_equal(found.labels, expected.labels)
-    np.testing.assert_array_equal(found.row_splits, expected.row_splits)
-    assert list(found.query_ids) == list(expected.query_ids)
-    assert found.doc_ids == expected.doc_ids
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -63,7 +36,7 @@ def test_ranges_joined_are_the_file(tmp_path, monkeypatch, seed, block):
         assert [r.start for r in ranges[1:]] == [r.end for r in ranges[:-1]]
         pieces = [list(read_range(r, WIDTH)) for r in ranges]
         assert all(piece.num_lists for part in pieces for piece in part)
-        assert_same(concatenate(sum(pieces, [])), expected)
+        assert_same_lists(concatenate(sum(pieces, [])), expected)
         surveys = [survey_range(r) for r in ranges]
         assert [s.queries for s in surveys] == [
             sum(piece.num_lists for piece in part) for part in pieces
@@ -92,7 +65,7 @@ def test_gzip_is_one_range(tmp_path):
     ranges = split_file(str(packed), 10)
     assert ranges == [TextRange(str(packed))]
     found = concatenate(read_range(ranges[0], WIDTH))
-    assert_same(found, read_letor(path, WIDTH))
+    assert_same_lists(found, read_letor(path, WIDTH))
 
 
 @pytest.mark.parametrize("read", [lambda r: list(read_range(r, WIDTH)), survey_range])

@@ -9,6 +9,7 @@ import scipy.stats
 import tensorflow as tf
 
 from tests import oracles
+from tests.helpers import compiled, value_and_gradient
 from tests.oracles import kl as oracles_kl
 from tfr_ext import losses
 from tfr_ext.core import blocks
@@ -50,9 +51,7 @@ def dense(rows, filling):
 def check(loss, oracle, scores, labels, rtol=1e-8):
     """Compares the sum of a batch, and its gradient, with an oracle of a batch."""
     y_true, y_pred = dense(labels, -1.0), dense(scores, 7.0)
-    with tf.GradientTape() as tape:
-        tape.watch(y_pred)
-        value = loss(y_true, y_pred)
+    value, slopes = value_and_gradient(loss, y_true, y_pred)
     shape = scores[0].shape[1:]
     ends = np.cumsum([row.size for row in scores])[:-1]
 
@@ -64,21 +63,12 @@ def check(loss, oracle, scores, labels, rtol=1e-8):
 
     flat = np.concatenate([row.ravel() for row in scores]).tolist()
     np.testing.assert_allclose(value, np.real(total(flat)), rtol=rtol)
-    slopes = tape.gradient(value, y_pred).numpy()
     actual = [slopes[i, : len(row)].ravel() for i, row in enumerate(scores)]
     expected = oracles.gradient(total, flat)
     scale = np.abs(expected).max()
     np.testing.assert_allclose(
         np.concatenate(actual), expected, rtol=10 * rtol, atol=rtol * scale
     )
-
-
-def value_and_gradient(loss, y_true, y_pred):
-    y_pred = tf.constant(y_pred)
-    with tf.GradientTape() as tape:
-        tape.watch(y_pred)
-        value = loss(y_true, y_pred)
-    return value.numpy(), tape.gradient(value, y_pred).numpy()
 
 
 def each(oracle, **arguments):
@@ -193,6 +183,7 @@ def pairs_in_numpy(loss, scores, labels):
     return (hinge * is_open).sum(), -(signs * by_i).sum(1) - (signs * by_j).sum(0)
 
 
+@pytest.mark.first_case("loss")
 @pytest.mark.parametrize("loss", PAIRWISE, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("block", [1, 100, 1000, 2**21])
 @pytest.mark.parametrize("static", [True, False])
@@ -202,14 +193,7 @@ def test_blocks_of_rows_change_nothing(loss, block, static, monkeypatch):
     scores, labels = rng.normal(size=[2, 19]), rng.integers(-1, 3, [2, 19])
     spec = tf.TensorSpec([2, 19] if static else [None, None], tf.float64)
 
-    @tf.function(input_signature=[spec] * 2)
-    def step(y_true, y_pred):
-        with tf.GradientTape() as tape:
-            tape.watch(y_pred)
-            value = loss(y_true, y_pred)
-        return value, tape.gradient(value, y_pred)
-
-    value, slopes = step(labels.astype(float), scores)
+    value, slopes = compiled(loss, spec, spec)(labels.astype(float), scores)
     expected = 0
     for i in range(2):
         real = labels[i] >= 0
@@ -219,6 +203,7 @@ def test_blocks_of_rows_change_nothing(loss, block, static, monkeypatch):
     np.testing.assert_allclose(value, expected, rtol=1e-10)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("loss", PAIRWISE, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("size", [200, 2000, 5000])
 def test_long_lists(loss, size):
@@ -233,14 +218,11 @@ def test_long_lists(loss, size):
     np.testing.assert_allclose(single, expected, rtol=1e-5)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("jit", [False, True])
 def test_ten_thousand_items_in_blocks(jit):
-    @tf.function(input_signature=[tf.TensorSpec([None, None])] * 2, jit_compile=jit)
-    def step(y_true, y_pred):
-        with tf.GradientTape() as tape:
-            tape.watch(y_pred)
-            value = losses.PairwiseKLGaussianLoss(sigma=1.0)(y_true, y_pred)
-        return value, tape.gradient(value, y_pred)
+    loss = losses.PairwiseKLGaussianLoss(sigma=1.0)
+    step = compiled(loss, *[tf.TensorSpec([None, None])] * 2, jit=jit)
 
     # The one relevant item has the lowest score; all others stand at 0.
     labels, scores = np.zeros([1, 10_000], np.float32), np.zeros([1, 10_000])
@@ -512,6 +494,7 @@ def test_training_on_grades_learns(tmp_path):
     np.testing.assert_allclose(loaded.evaluate(x, labels, verbose=0), after, rtol=1e-6)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "loss",
     [

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
-from tests.losses.tfr.test_tfr_losses import HOST, LABELS, SCORES, value_and_gradient
+from tests.losses.tfr.lists import HOST, LABELS, SCORES, value_and_gradient
 from tfr_ext import losses
 from tfr_ext.losses.tfr import classes, lambda_weights
 

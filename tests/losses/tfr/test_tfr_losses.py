@@ -3,13 +3,19 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_ranking as tfr
 
+from tests.helpers import compiled
+from tests.losses.tfr.lists import (
+    HOST,
+    KEYS,
+    LABELS,
+    SCORES,
+    levels,
+    value_and_gradient,
+)
 from tfr_ext import losses
 from tfr_ext.losses.tfr import classes
 
-HOST = tfr.keras.losses
-KEYS = HOST.RankingLossKey.all_keys()
 # What they draw depends on the padded size: padding is invisible on average only.
 SAMPLED = (
     "yeti_logistic_loss",
@@ -24,12 +30,6 @@ ITEMWISE = (
 )
 every_key = pytest.mark.parametrize("key", KEYS)
 
-# No two labels of a list are equal, so that ListMLE has but one order.
-LABELS = np.array([[2, 0, 1, 3, 4], [0, 1, 5, 3, 2], [1, 0, 2, -1, -1]], np.float32)
-SCORES = np.array(
-    [[0.3, -0.2, 1.7, 0.9, -1.1], [2, 0.1, -0.4, 1.2, 0.6], [0.5, 0.2, 0.1, 7, -3]],
-    np.float32,
-)
 WIDE = [0, 3, 4, 7, 8]  # where the items are among padding
 
 
@@ -37,22 +37,6 @@ def build(key, module=losses, **kwargs):
     if key == "ordinal_loss":
         kwargs.setdefault("ordinal_size", 3)
     return module.get(key, **kwargs)
-
-
-def levels(key, scores):
-    """Scores as a loss takes them: ordinal loss has three an item."""
-    if key == "ordinal_loss":
-        return scores[..., tf.newaxis] * tf.constant([1, 0.5, -1], scores.dtype)
-    return scores
-
-
-def value_and_gradient(key, loss, labels, scores, weights=None):
-    tf.random.set_seed(7)
-    scores = tf.convert_to_tensor(scores)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        value = loss(labels, levels(key, scores), weights)
-    return value.numpy(), tf.cast(tape.gradient(value, scores), tf.float32).numpy()
 
 
 def test_each_key_has_its_class():
@@ -302,22 +286,13 @@ def test_config_saved_model_and_training_step(key, tmp_path):
 
 
 @every_key
-@pytest.mark.parametrize(
-    "jit", [False, pytest.param(True, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
 def test_graphs(key, jit):
     loss = build(key)
     shape = [3, 5, 3] if jit else [None, None, 3]
     rank = 3 if key == "ordinal_loss" else 2
     specs = [tf.TensorSpec(s) for s in (shape[:2], shape[:rank], shape[:1])]
-
-    @tf.function(input_signature=specs, jit_compile=jit)
-    def step(labels, scores, weights):
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = loss(labels, scores, weights)
-        return value, tape.gradient(value, scores)
-
+    step = compiled(loss, *specs, jit=jit)
     scores, weights = levels(key, tf.constant(SCORES)), tf.constant([1.0, 2.0, 3.0])
     value, slopes = step(LABELS, scores, weights)
     assert np.isfinite(slopes).all()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import make_lists
-from tests.pipelines.test_heads import make_pipeline as make_multinomial
+from tests.helpers import hparams, make_lists
+from tests.training.graded import make_pipeline as make_multinomial
 from tfr_ext import losses, models
 from tfr_ext.training import diagnosis, late_tensorboard, pipeline
 from tfr_ext.training.diagnosis import measures
@@ -220,23 +220,18 @@ def test_wrong_arguments_are_told():
         )
 
 
-def make_pipeline(directory, epochs, **hparams):
+def make_pipeline(directory, epochs, **given):
     tf.keras.utils.set_random_seed(0)
     lists = make_lists([4, 3, 5, 2] * 4)
     return pipeline.RankingPipeline(
         models.model_builder(3, models.MLPScorer([4], dropout=0.3)),
         pipeline.ListsDatasetBuilder(lists, lists, 4, 0),
-        pipeline.RankingHparams(
-            model_dir=str(directory),
-            num_epochs=epochs,
-            steps_per_epoch=None,
-            validation_steps=None,
-            learning_rate=0.01,
-            loss="smoothi_loss",
+        hparams(
+            directory,
+            epochs,
             loss_params={"topn": 5},
             loss_schedules={"alpha": "exponential:2"},
-            optimizer="adam",
-            **hparams,
+            **given,
         ),
     )
 

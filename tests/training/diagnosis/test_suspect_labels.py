@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.conftest import make_lists
+from tests.helpers import make_lists
 from tfr_ext import evaluation, losses
 from tfr_ext.training.diagnosis import label_fit, label_warnings
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfr_ext.core.inputs import PADDING_LABEL
 from tfr_ext.data.batches.buckets import cut_by_padding
-from tfr_ext.data.label_distributions import with_label_distributions
+from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 
 FEATURES = "float_features"

@@ -10,8 +10,8 @@ import numpy as np
 
 from tfr_ext.data.batches.batching import LabelTransform
 from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema
-from tfr_ext.data.label_distributions import with_label_distributions
-from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 
 # Labels that are counted one by one; of more there are the lowest and the highest.

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import input_pb2
 
 from tfr_ext.data import text_files
-from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.lists import are_distributions
 
 

@@ -21,8 +21,8 @@ from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.arrays import FastParser
 from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema
 from tfr_ext.data.elwc.tfrecords import read_records
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
-from tfr_ext.data.letor.diagnosis import DataFormatError
 from tfr_ext.data.lists import RankingLists
 
 __all__ = ["ElwcReader", "ElwcSchema", "iter_elwc", "read_elwc"]

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfr_ext.data.elwc import manifest
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.manifest import Manifest, Shard, Split
-from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.lists import RankingLists
 
 PREPARED = ElwcSchema()

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext.data import text_files
-from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.errors import DataFormatError
 
 _GZIP = b"\x1f\x8b"
 _HEADER = struct.Struct("<QI")  # Length of a record, and the checksum of these bytes.

@@ -15,8 +15,9 @@ import tensorflow as tf
 from absl import logging
 
 from tfr_ext.data import text_files
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.letor import reading
-from tfr_ext.data.letor.diagnosis import Chunk, DataFormatError
+from tfr_ext.data.letor.diagnosis import Chunk
 from tfr_ext.data.lists import RankingLists
 
 _BLOCK_BYTES = 1 << 20

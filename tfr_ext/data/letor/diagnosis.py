@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.text_files import NUMBER
+
 MAX_INDEX = 1_000_000
 """Largest feature index accepted when the caller does not say how many there are."""
-
-NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-"""A decimal number: stricter than Python's float, which takes `1_0`, `nan`, `inf`."""
 
 _NUMBER = re.compile(NUMBER)
 _TOKEN = re.compile(rb"[^ \t]+")
@@ -26,39 +26,6 @@ _DOC_ID = re.compile(rb"[ \t]*docid[ \t]*=[ \t]*([^ \t]+)", re.IGNORECASE)
 _CONTROL = re.compile(rb"[\x00-\x20\x7f]")
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _SHOWN = 40
-
-
-class DataFormatError(ValueError):
-    """A data file does not have the format that was expected.
-
-    Attributes:
-        path: The file, or None if no single file is at fault.
-        line: The line in the (uncompressed) file, from 1, or None if no single
-            line is at fault.
-
-    Examples:
-        >>> str(DataFormatError("expected a number. Found: 'x'", "train.txt", 17))
-        "train.txt:17: expected a number. Found: 'x'"
-    """
-
-    def __init__(
-        self, problem: str, path: str | None = None, line: int | None = None
-    ) -> None:
-        """Creates the error.
-
-        Args:
-            problem: What was expected and what was found.
-            path: The file.
-            line: The line, from 1.
-        """
-        super().__init__(problem, path, line)  # All of it, so that pickling works.
-        self.path = path
-        self.line = line
-
-    def __str__(self) -> str:
-        """Returns `path:line: problem`, as compilers do."""
-        where = [str(x) for x in (self.path, self.line) if x is not None]
-        return ": ".join([":".join(where), self.args[0]] if where else [self.args[0]])
 
 
 class _NoQueryError(ValueError):

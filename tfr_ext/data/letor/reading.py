@@ -15,9 +15,10 @@ import numpy as np
 from absl import logging
 
 from tfr_ext.data import text_files
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
 from tfr_ext.data.letor import arrays, diagnosis
-from tfr_ext.data.letor.diagnosis import Chunk, DataFormatError
+from tfr_ext.data.letor.diagnosis import Chunk
 from tfr_ext.data.lists import RankingLists
 
 __all__ = ["DataFormatError", "read_letor"]

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Callable
 
 import tensorflow as tf
 
 from tfr_ext.core import checks
-
-_BALANCES = ["batch", "list", None]
-
-
-def check(relevance_threshold: Any, class_balance: Any) -> tuple[float, str | None]:
-    """Returns both arguments of a loss, checked.
-
-    Raises:
-        ValueError: if one is out of its range, or the threshold is not its default
-            where there are no weights.
-    """
-    threshold = checks.positive("relevance_threshold", relevance_threshold)
-    balance = checks.choice("class_balance", class_balance, _BALANCES)
-    check_effect("relevance_threshold", threshold, 0.1, balance)
-    return threshold, balance
+from tfr_ext.core.arguments import Argument
 
 
-def check_effect(argument: str, value: Any, default: Any, balance: str | None) -> None:
-    """Checks that an argument of the weights has its default where there are none."""
-    used = balance is not None
-    checks.has_effect(argument, value, default, used, "a `class_balance`")
+def of_weights(check: Callable[[str, Any], Any], optional: bool = False) -> Argument:
+    """Declares an argument that has an effect only where there are weights."""
+    return Argument(
+        check,
+        optional,
+        needs="a `class_balance`",
+        used=lambda values: values["class_balance"] is not None,
+    )
+
+
+# Where the items of the weights are counted, and which of them are relevant.
+ARGUMENTS = {
+    "relevance_threshold": of_weights(checks.positive),
+    "class_balance": Argument(partial(checks.choice, choices=["batch", "list", None])),
+}
 
 
 def of_items(

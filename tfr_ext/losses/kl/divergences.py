@@ -14,11 +14,11 @@ memory is that of one block.
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Any, Callable
 
 import tensorflow as tf
 
-from tfr_ext.core import blocks
+from tfr_ext.core import blocks, checks
 
 # Row vectors to the differences of what the divergence compares (only their signs
 # count), and the divergences times these signs.
@@ -28,11 +28,20 @@ _Compare = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 # Least distance of a label, as a probability, from 0 and 1.
 MIN_LABEL = 1e-6
 # Standard deviations whose squares and their inverses are finite float32.
-SIGMA = (1e-9, 1e9)
+_SIGMA = (1e-9, 1e9)
 # Scores beyond are as good as this one, whose products are finite in float32.
 _MAX_LOGIT = 1e20
 # Probabilities have logits between this far from 0 and from 1.
 _MIN_PROBABILITY = 1e-7
+
+
+def check_sigma(argument: str, value: Any) -> float:
+    """Returns `value` as a standard deviation of the distributions.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return checks.between(argument, value, *_SIGMA)
 
 
 def logits(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from tfr_ext.core import checks
+from tfr_ext.core.arguments import Argument
 from tfr_ext.losses import base
 from tfr_ext.losses.kl import class_weights, divergences
 
@@ -53,6 +52,12 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
     """
 
     KEY = "listwise_kl_gaussian_loss"
+    ARGUMENTS = {
+        "sigma": Argument(divergences.check_sigma),
+        "max_label": Argument(checks.positive),
+        **class_weights.ARGUMENTS,
+        "from_logits": Argument(checks.boolean),
+    }
 
     def __init__(
         self,
@@ -86,33 +91,28 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
                 where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
-        self._sigma = checks.between("sigma", sigma, *divergences.SIGMA)
-        self._max_label = checks.positive("max_label", max_label)
-        self._threshold, self._balance = class_weights.check(
-            relevance_threshold, class_balance
+        self._declare(
+            sigma=sigma,
+            max_label=max_label,
+            relevance_threshold=relevance_threshold,
+            class_balance=class_balance,
+            from_logits=from_logits,
         )
-        self._from_logits = checks.boolean("from_logits", from_logits)
+        self._max_label = self._arguments["max_label"]
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
-        t = labels / self._max_label
+        arguments = self._arguments
+        t = labels / arguments["max_label"]
         weights = class_weights.of_items(
-            t >= self._threshold, mask, self._balance, t.dtype
+            t >= arguments["relevance_threshold"],
+            mask,
+            arguments["class_balance"],
+            t.dtype,
         )
         t = tf.clip_by_value(t, divergences.MIN_LABEL, 1 - divergences.MIN_LABEL)
-        p = divergences.probabilities(scores, self._from_logits)
-        distance = weights * tf.square((t - p) / self._sigma)
+        p = divergences.probabilities(scores, arguments["from_logits"])
+        distance = weights * tf.square((t - p) / arguments["sigma"])
         return 0.5 * tf.reduce_sum(distance, axis=1, keepdims=True)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "sigma": self._sigma,
-            "max_label": self._max_label,
-            "relevance_threshold": self._threshold,
-            "class_balance": self._balance,
-            "from_logits": self._from_logits,
-        }

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import tensorflow as tf
 
 from tfr_ext.core import checks
+from tfr_ext.core.arguments import Argument
 from tfr_ext.losses import base
 from tfr_ext.losses.kl import divergences
+
+_OF_PAIRS = {
+    "margin": Argument(checks.not_negative),
+    "symmetric": Argument(checks.boolean),
+    "from_logits": Argument(checks.boolean),
+}
 
 
 @base.register
@@ -59,6 +66,7 @@ class PairwiseKLBinomialLoss(base.ItemwiseLoss):
     """
 
     KEY = "pairwise_kl_binomial_loss"
+    ARGUMENTS = {"num_trials": Argument(partial(checks.at_least, least=1)), **_OF_PAIRS}
 
     def __init__(
         self,
@@ -87,33 +95,26 @@ class PairwiseKLBinomialLoss(base.ItemwiseLoss):
             ValueError: if an argument is out of its range.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
-        self._num_trials = checks.at_least("num_trials", num_trials, 1)
-        self._margin = checks.not_negative("margin", margin)
-        self._symmetric = checks.boolean("symmetric", symmetric)
-        self._from_logits = checks.boolean("from_logits", from_logits)
+        self._declare(
+            num_trials=num_trials,
+            margin=margin,
+            symmetric=symmetric,
+            from_logits=from_logits,
+        )
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
+        arguments = self._arguments
         return divergences.binomial_hinge(
-            divergences.logits(scores, self._from_logits),
+            divergences.logits(scores, arguments["from_logits"]),
             labels,
             mask,
-            self._num_trials,
-            self._margin,
-            self._symmetric,
+            arguments["num_trials"],
+            arguments["margin"],
+            arguments["symmetric"],
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "num_trials": self._num_trials,
-            "margin": self._margin,
-            "symmetric": self._symmetric,
-            "from_logits": self._from_logits,
-        }
 
 
 @base.register
@@ -160,6 +161,7 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
     """
 
     KEY = "pairwise_kl_gaussian_loss"
+    ARGUMENTS = {"sigma": Argument(divergences.check_sigma), **_OF_PAIRS}
 
     def __init__(
         self,
@@ -188,30 +190,20 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
             ValueError: if an argument is out of its range.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
-        self._sigma = checks.between("sigma", sigma, *divergences.SIGMA)
-        self._margin = checks.not_negative("margin", margin)
-        self._symmetric = checks.boolean("symmetric", symmetric)
-        self._from_logits = checks.boolean("from_logits", from_logits)
+        self._declare(
+            sigma=sigma, margin=margin, symmetric=symmetric, from_logits=from_logits
+        )
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
+        arguments = self._arguments
         return divergences.gaussian_hinge(
-            divergences.probabilities(scores, self._from_logits),
+            divergences.probabilities(scores, arguments["from_logits"]),
             labels,
             mask,
-            self._sigma,
-            self._margin,
-            self._symmetric,
+            arguments["sigma"],
+            arguments["margin"],
+            arguments["symmetric"],
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "sigma": self._sigma,
-            "margin": self._margin,
-            "symmetric": self._symmetric,
-            "from_logits": self._from_logits,
-        }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import tensorflow as tf
 
 from tfr_ext.core import checks, grades
+from tfr_ext.core.arguments import Argument
 from tfr_ext.losses import base
 from tfr_ext.losses.kl import class_weights, divergences
 
@@ -55,6 +56,12 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
     """
 
     KEY = "pointwise_kl_binomial_loss"
+    ARGUMENTS = {
+        "num_trials": Argument(partial(checks.at_least, least=1)),
+        "max_label": Argument(checks.positive),
+        **class_weights.ARGUMENTS,
+        "from_logits": Argument(checks.boolean),
+    }
 
     def __init__(
         self,
@@ -88,40 +95,35 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
                 where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
-        self._num_trials = checks.at_least("num_trials", num_trials, 1)
-        self._max_label = checks.positive("max_label", max_label)
-        self._threshold, self._balance = class_weights.check(
-            relevance_threshold, class_balance
+        self._declare(
+            num_trials=num_trials,
+            max_label=max_label,
+            relevance_threshold=relevance_threshold,
+            class_balance=class_balance,
+            from_logits=from_logits,
         )
-        self._from_logits = checks.boolean("from_logits", from_logits)
+        self._max_label = self._arguments["max_label"]
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
-        p = labels / self._max_label
+        arguments = self._arguments
+        p = labels / arguments["max_label"]
         weights = class_weights.of_items(
-            p >= self._threshold, mask, self._balance, p.dtype
+            p >= arguments["relevance_threshold"],
+            mask,
+            arguments["class_balance"],
+            p.dtype,
         )
-        logits = divergences.logits(scores, self._from_logits)
+        logits = divergences.logits(scores, arguments["from_logits"])
         # Both factors change their sign with the side that is called success. Of the
         # less likely side they are exact.
         logits = tf.where(p > 0.5, -logits, logits)
         p = tf.maximum(tf.where(p > 0.5, 1 - p, p), divergences.MIN_LABEL)
         label_logits = tf.math.log(p) - tf.math.log1p(-p)
         divergence = (tf.sigmoid(logits) - p) * (logits - label_logits)
-        return self._num_trials * weights * divergence
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "num_trials": self._num_trials,
-            "max_label": self._max_label,
-            "relevance_threshold": self._threshold,
-            "class_balance": self._balance,
-            "from_logits": self._from_logits,
-        }
+        return arguments["num_trials"] * weights * divergence
 
 
 @base.register
@@ -168,6 +170,11 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
     """
 
     KEY = "pointwise_kl_multinomial_loss"
+    ARGUMENTS = {
+        "grade_values": class_weights.of_weights(grades.check_values, optional=True),
+        **class_weights.ARGUMENTS,
+        "from_logits": Argument(checks.boolean),
+    }
     RANK = 3
 
     def __init__(
@@ -200,18 +207,12 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
                 where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
-        self._grade_values = (
-            None
-            if grade_values is None
-            else grades.check_values("grade_values", grade_values)
+        self._declare(
+            grade_values=grade_values,
+            relevance_threshold=relevance_threshold,
+            class_balance=class_balance,
+            from_logits=from_logits,
         )
-        self._threshold, self._balance = class_weights.check(
-            relevance_threshold, class_balance
-        )
-        class_weights.check_effect(
-            "grade_values", self._grade_values, None, class_balance
-        )
-        self._from_logits = checks.boolean("from_logits", from_logits)
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
@@ -223,28 +224,22 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
             scores: scores, 0 at padding, `[batch, list, grades]`.
             mask: True at real items, `[batch, list]`.
         """
+        arguments = self._arguments
         expected = tf.linalg.matvec(labels, self._values_of(labels))
         weights = class_weights.of_items(
-            expected >= self._threshold, mask, self._balance, labels.dtype
+            expected >= arguments["relevance_threshold"],
+            mask,
+            arguments["class_balance"],
+            labels.dtype,
         )
         p = tf.clip_by_value(labels, divergences.MIN_LABEL, 1 - divergences.MIN_LABEL)
-        log_q = divergences.log_probabilities(scores, self._from_logits)
+        log_q = divergences.log_probabilities(scores, arguments["from_logits"])
         terms = (p - tf.exp(log_q)) * (tf.math.log(p) - log_q)
         return weights * tf.reduce_sum(terms, axis=2)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that build this loss again."""
-        return {
-            **super().get_config(),
-            "grade_values": self._grade_values,
-            "relevance_threshold": self._threshold,
-            "class_balance": self._balance,
-            "from_logits": self._from_logits,
-        }
-
     def _values_of(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns the values of the grades, after a check that they are as many."""
-        width, values = labels.shape[2], self._grade_values
+        width, values = labels.shape[2], self._arguments["grade_values"]
         if width is not None and width < 2:
             raise ValueError(
                 "There must be at least 2 grades, the last dimension of `y_true` and "

@@ -13,12 +13,10 @@ from tfr_ext.core.settings import given
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.label_distributions import with_label_distributions
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.queries import Convention
 from tfr_ext.training.diagnosis import suspect_labels
 from tfr_ext.training.sources.wanted_labels import AnyLists, found_highest
-
-# Metrics that only know relevant items and others.
-_BINARY = ("precision", "map", "mrr")
 
 
 def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
@@ -37,9 +35,10 @@ def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
 def _has_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
     """Tells whether a loss depends on the highest grade."""
     known = losses.parameters(loss)
-    # Of the losses for several metrics, ERR and its normalised form alone have it.
+    # Of the losses for several metrics, those of some alone depend on it.
+    metrics = objectives.names(lambda cls: cls.needs_max_label())
     return "max_label" in known and (
-        "metric" not in known or loss_params.get("metric") in ("err", "nerr")
+        "metric" not in known or loss_params.get("metric") in metrics
     )
 
 
@@ -94,7 +93,7 @@ def warnings(
     if min(train.label_counts) == highest:
         return found
     thresholds = []
-    binary = [name for name in dict.fromkeys(names) if name.split("_")[0] in _BINARY]
+    binary = queries.binary_names(names)
     if binary:
         least = convention.relevance_threshold
         thresholds.append(
@@ -106,7 +105,8 @@ def warnings(
         )
     least = config.get("relevance_threshold")
     is_used = config.get("class_balance", "batch") is not None
-    if least is not None and is_used and config.get("metric") in (None, *_BINARY):
+    of_binary = (None, *queries.binary_names(objectives.names()))
+    if least is not None and is_used and config.get("metric") in of_binary:
         what = f"the relevance_threshold of the loss, {least:g}"
         effect = "the loss is 0 for every list"
         if "max_label" in config and "metric" not in config:
@@ -153,12 +153,12 @@ def _gain_in_use(convention: Convention, loss: tf.keras.losses.Loss) -> tuple[st
     relaxed = isinstance(loss, losses.RankingLoss) and loss.relaxed_metric()
     objective = relaxed.objective if relaxed else None
     gain, instead = convention.gain, []
-    if isinstance(objective, objectives.NDCG):
-        if objective.gain != "linear":
-            gain = objective.gain
+    if objective and objective.label_gain:
+        if not objective.takes("gain"):
+            return objective.label_gain, ""
+        if objective.label_gain != "linear":
+            gain = objective.label_gain
             instead.append("`params['gain']='linear'`")
-    elif isinstance(objective, objectives.ERR):
-        return "exponential", ""
     if convention.gain != "linear":
         instead.append("`gain='linear'`")
     return gain, f"give {' and '.join(instead)}" if instead else ""

@@ -1,0 +1,131 @@
+"""What tests of several folders make and compare: lists, batches, gradients."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext import data
+from tfr_ext.training import pipeline
+
+STACK_B = not tf.__version__.startswith("2.15")
+
+
+def make_lists(lengths, labels=None, num_features=3, seed=0, doc_ids=None):
+    """Lists of given lengths with random features and, unless given, labels 0 to 3."""
+    rng = np.random.default_rng(seed)
+    items = sum(lengths)
+    if labels is None:
+        labels = rng.integers(0, 4, items)
+    return data.RankingLists(
+        features=rng.normal(size=[items, num_features]).astype(np.float32),
+        labels=np.asarray(labels, np.float32),
+        row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+        query_ids=[f"q{i}" for i in range(len(lengths))],
+        doc_ids=doc_ids,
+    )
+
+
+def with_distributions(lists, num_grades=3, seed=0):
+    """The same lists with random distributions over grades as labels."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.dirichlet(np.ones(num_grades), lists.num_items).astype(np.float32)
+    return dataclasses.replace(lists, label_distributions=drawn)
+
+
+def assert_same_lists(found, expected):
+    """Asserts that two `RankingLists` are equal in every field, types included."""
+    for field in dataclasses.fields(expected):
+        ours, theirs = getattr(found, field.name), getattr(expected, field.name)
+        if isinstance(theirs, np.ndarray):
+            np.testing.assert_array_equal(ours, theirs, err_msg=field.name)
+            assert ours.dtype == theirs.dtype, field.name
+        else:
+            assert ours == theirs, field.name
+
+
+def widened(features, extra):
+    """The features of a padded batch with more padding, full of junk."""
+    wide = np.pad(
+        features["float_features"], [[0, 0], [0, extra], [0, 0]], constant_values=7e5
+    )
+    wide[:, :-extra][~features["mask"]] = np.nan
+    return {
+        "float_features": wide,
+        "mask": np.pad(features["mask"], [[0, 0], [0, extra]]),
+    }
+
+
+def random_lists(seed, sizes=(1, 2, 5, 9), ties=False):
+    """Yields scores and labels 0 to 3 of lists of given sizes."""
+    rng = np.random.default_rng(seed)
+    for size in sizes:
+        scores = rng.normal(size=size) * 2
+        if ties:
+            scores = rng.integers(-1, 2, size) * 0.75
+        labels = rng.integers(0, 4, size).astype(float)
+        yield scores.tolist(), labels.tolist()
+
+
+def padded(lists, dtype=tf.float64, seed=0, spare=3, shuffled=False):
+    """Puts lists in one batch, with padding before, between and behind their items.
+
+    Args:
+        lists: pairs of scores and labels.
+        dtype: the type of the tensors.
+        seed: of the places of the items, and of the scores at padding.
+        spare: how much wider the batch is than the longest list.
+        shuffled: the items of a list stand in a random order, not in theirs.
+
+    Returns:
+        Labels, scores, and the columns of each list's items.
+    """
+    rng = np.random.default_rng(seed)
+    width = max(len(scores) for scores, _ in lists) + spare
+    labels = np.full([len(lists), width], -1.0)
+    batch_scores = rng.normal(size=labels.shape) * 100
+    places = []
+    for b, (scores, list_labels) in enumerate(lists):
+        columns = rng.choice(width, len(scores), replace=False)
+        places.append(columns if shuffled else np.sort(columns))
+        labels[b, places[b]], batch_scores[b, places[b]] = list_labels, scores
+    return tf.constant(labels, dtype), tf.constant(batch_scores, dtype), places
+
+
+def scattered(lists, dtype=tf.float64):
+    """`padded` of pairs of labels and scores, each list's items in a random order."""
+    return padded([(scores, labels) for labels, scores in lists], dtype, shuffled=True)
+
+
+def gradient_step(loss, labels, scores, *weights):
+    """The value of a loss, and its gradient in the scores, as tensors."""
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        value = loss(labels, scores, *weights)
+    return value, tape.gradient(value, scores)
+
+
+def value_and_gradient(loss, labels, scores, *weights):
+    """The value of a loss, and its gradient in the scores, as arrays."""
+    scores = tf.convert_to_tensor(scores)
+    value, slopes = gradient_step(loss, labels, scores, *weights)
+    return value.numpy(), slopes.numpy()
+
+
+def compiled(loss, *specs, jit=False):
+    """`gradient_step` of a loss, as a graph of inputs of the given `tf.TensorSpec`."""
+    step = functools.partial(gradient_step, loss)
+    return tf.function(step, input_signature=specs, jit_compile=jit)
+
+
+def hparams(directory, num_epochs, **given):
+    """Hyper-parameters of a small training in a directory."""
+    defaults = {"learning_rate": 0.01, "loss": "smoothi_loss", "optimizer": "adam"}
+    return pipeline.RankingHparams(
+        model_dir=str(directory),
+        num_epochs=num_epochs,
+        steps_per_epoch=None,
+        validation_steps=None,
+        **{**defaults, **given},
+    )

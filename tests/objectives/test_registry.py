@@ -1,0 +1,82 @@
+"""Metrics by name, and what they know of themselves."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfr_ext import metrics, objectives
+
+
+def test_every_module_of_a_metric_is_found():
+    names = objectives.names()
+    assert names == metrics.names() == sorted(names)
+    defining = {objectives.of_name(name).__module__ for name in names}
+    folder = pathlib.Path(objectives.__file__).parent
+    for path in folder.glob("*.py"):
+        registers = "\n@register\n" in path.read_text()
+        assert registers == (f"tfr_ext.objectives.{path.stem}" in defining)
+    for name in names:
+        cls = objectives.of_name(name)
+        assert getattr(objectives, cls.__name__) is cls
+        assert tf.keras.utils.get_registered_object(f"tfr_ext>{cls.__name__}") is cls
+
+
+def test_what_metrics_say_of_themselves():
+    def having(attribute):
+        return objectives.names(lambda cls: getattr(cls, attribute))
+
+    assert having("is_cost") == ["arp"]
+    assert having("IS_BINARY") == ["hits", "map", "mrr", "precision", "recall"]
+    assert having("NO_LOSS") == ["dcg", "opa"]
+    assert objectives.names(lambda cls: not cls.HAS_CUT_OFF) == ["opa"]
+    assert objectives.names(lambda cls: cls.needs_max_label()) == ["err", "nerr"]
+    assert objectives.names(lambda cls: cls.takes("gain")) == ["dcg", "ndcg"]
+    assert objectives.loss_names("positions") == ["map", "ndcg", "precision", "recall"]
+    assert objectives.loss_names("ranks") == [
+        *("arp", "err", "hits", "map", "mrr", "ndcg", "nerr", "precision", "recall")
+    ]
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_a_configuration_builds_a_metric_again(name):
+    cls = objectives.of_name(name)
+    topn = 3 if cls.HAS_CUT_OFF else None
+    metric = objectives.get(name, topn=topn, max_label=4, relevance_threshold=2)
+    assert cls(**metric.get_config()) == metric
+    assert metric.full_name == (name if topn is None else f"{name}_3")
+
+
+def test_unknown_names_and_attributes_are_told():
+    with pytest.raises(ValueError, match="Unknown metric 'ndcg_0'. Expected one of"):
+        objectives.parse("ndcg_0")
+    with pytest.raises(AttributeError, match="has no attribute 'BPref'"):
+        objectives.BPref  # noqa: B018
+    with pytest.raises(ValueError, match="'opa' has no cut-off"):
+        objectives.OPA(5)
+    with pytest.raises(ValueError, match="`gain` must be one of"):
+        objectives.of_metric("ndcg", gain="power")
+
+
+@pytest.mark.parametrize("name", objectives.loss_names("positions"))
+@pytest.mark.parametrize("topn", [1, 4])
+def test_at_exact_positions_it_is_the_exact_metric(name, topn):
+    rng = np.random.default_rng(0)
+    scores = tf.constant([rng.permutation(9.0 * np.arange(9))])
+    labels = tf.constant([rng.integers(0, 3, 9).astype(float)])
+    mask = tf.constant([[True] * 7 + [False] * 2])
+    labels = tf.where(mask, labels, 0)
+    objective = objectives.get(name, topn=topn, expected="gain")
+    exact, empty = objective.per_list(labels, scores, mask)
+    better = (scores[:, :, tf.newaxis] >= scores[:, tf.newaxis]) & mask[..., tf.newaxis]
+    positions = tf.reduce_sum(tf.cast(better, tf.float64), axis=1)
+    found = objective.at_positions(positions, labels, mask, slope=1e3)
+    assert not empty[0] and exact[0] > 0
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+
+
+def test_a_metric_of_ranks_alone_has_none_of_positions():
+    x = tf.ones([1, 3])
+    with pytest.raises(ValueError, match="MRR cannot be read off positions"):
+        objectives.MRR().at_positions(x, x, x > 0)

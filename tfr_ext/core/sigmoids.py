@@ -1,0 +1,72 @@
+"""Sigmoids in the place of steps: what is above an item, what is within a cut-off."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import tensorflow as tf
+
+from tfr_ext.core import blocks
+
+# So many pairs or fewer are kept for the backward pass; more are computed once more.
+_KEPT_PAIRS = 2**24
+# Scores times the slope beyond are alike: differences of two are finite.
+_MOST = 1e37
+
+
+def within(positions: tf.Tensor, topn: int, slope: float) -> tf.Tensor:
+    """Returns `sigmoid(slope (topn + 1/2 - position))`, for "at `topn` or better".
+
+    The threshold is the middle between the ranks: so the limit is the exact step.
+
+    Args:
+        positions: positions of items, 1 for the best.
+        topn: the cut-off.
+        slope: positive.
+    """
+    return tf.sigmoid(_bounded(slope * (topn + 0.5 - positions)))
+
+
+def soft_counts(x: tf.Tensor, weights: tf.Tensor, slope: float) -> tf.Tensor:
+    """Returns `sum_i w_i sigmoid(slope (x_i - x_j))` for each `j`, `i = j` included.
+
+    Args:
+        x: float tensor of shape `[batch, list]`.
+        weights: tensor of the same shape, not differentiated.
+        slope: positive.
+    """
+    weights = tf.stop_gradient(weights)
+    scaled = _bounded(slope * tf.stop_gradient(x))
+
+    def sigmoids(rows: tf.Tensor) -> tf.Tensor:
+        return tf.sigmoid(scaled[:, tf.newaxis, :] - rows)
+
+    def count(sigmoids: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(sigmoids, weights[:, :, tf.newaxis])
+
+    @tf.custom_gradient
+    def counts(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        rows = scaled[:, :, tf.newaxis]
+        kept = sigmoids(rows) if blocks.are_one(rows, _KEPT_PAIRS) else None
+
+        def sums(of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+            if kept is not None:
+                return of(kept)
+            zero = tf.zeros([], x.dtype)
+            by_row, _ = blocks.by_rows(lambda r: (of(sigmoids(r)), zero), rows, zero)
+            return by_row
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            both = tf.stack([upstream, weights], axis=2)
+            of_both = sums(lambda s: tf.matmul(s - tf.square(s), both))
+            return slope * (weights * of_both[:, :, 0] - upstream * of_both[:, :, 1])
+
+        return sums(count)[:, :, 0], gradient
+
+    return counts(x)
+
+
+def _bounded(x: tf.Tensor) -> tf.Tensor:
+    """Returns `x` without infinities; a NaN stays."""
+    x = tf.where(x > _MOST, tf.constant(_MOST, x.dtype), x)
+    return tf.where(x < -_MOST, tf.constant(-_MOST, x.dtype), x)

@@ -1,0 +1,70 @@
+"""Objectives: ranking metrics, read off the exact ranking, ranks or positions.
+
+An objective sees a ranking only through the expected value of an item quantity at
+each rank, `ranked[b, r] = sum_j P[b, r, j] * item_values[b, j]`. With the indicators
+of the exact sort it is the metric itself; with a relaxation's it is differentiable.
+Some are functions of the positions of the items as well. A loss is an objective read
+off a relaxation (`tfr_ext.losses`), a metric the same objective read off the exact sort
+(`tfr_ext.metrics`).
+
+A module of this package has a metric and all that is known of it. There is no list:
+what stands in this folder is found, and its class is an attribute of the package.
+
+Shapes: labels and masks are `[batch, list]`, `ranked` is `[batch, ranks]` where
+`ranks` is the cut-off or the list size, whichever is smaller; results are `[batch]`.
+Labels at padding are 0 here (callers clean them), and labels are not negative.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+from tfr_ext.objectives.objective import (
+    GAINS,
+    Binary,
+    Graded,
+    Metric,
+    Objective,
+)
+from tfr_ext.objectives.registry import (
+    check_effects,
+    get,
+    loss_names,
+    names,
+    of_loss,
+    of_metric,
+    of_name,
+    parse,
+    register,
+    taken,
+)
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)
+
+# The classes of the metrics, such as `NDCG`.
+globals().update({of_name(_name).__name__: of_name(_name) for _name in names()})
+
+__all__ = [
+    "GAINS",
+    "Binary",
+    "Graded",
+    "Metric",
+    "Objective",
+    "check_effects",
+    "get",
+    "loss_names",
+    "names",
+    "of_loss",
+    "of_metric",
+    "of_name",
+    "parse",
+    "register",
+    "taken",
+]
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

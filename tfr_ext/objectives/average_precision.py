@@ -1,0 +1,47 @@
+"""Average precision, whose mean over lists is MAP."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfr_ext.core import masked, sigmoids
+from tfr_ext.objectives.objective import Binary
+from tfr_ext.objectives.registry import register
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class MAP(Binary):
+    """Average precision: precision at each relevant item, over all relevant items.
+
+    Of positions `pi` it is `sum_j rel_j T(pi_j) (1 + sum_{i != j} rel_i sigmoid(slope
+    (pi_j - pi_i))) / pi_j`, over all relevant items.
+    """
+
+    NAME = "map"
+    READINGS = ("ranks", "positions")
+    COMPARES_POSITIONS = True
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        precision = tf.cumsum(ranked, axis=1) / masked.ranks(ranked)
+        relevant = tf.reduce_sum(self.item_values(labels), axis=1)
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(ranked * precision, axis=1), relevant
+        )
+
+    def _value_at_positions(
+        self, positions: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, slope: float
+    ) -> tf.Tensor:
+        relevant = self.item_values(labels)
+        # An item counts half in its own sum.
+        better = sigmoids.soft_counts(-positions, relevant, slope) + relevant / 2
+        found = relevant * better / positions
+        if self.topn is not None:
+            found *= sigmoids.within(positions, self.topn, slope)
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(found, axis=1), tf.reduce_sum(relevant, axis=1)
+        )

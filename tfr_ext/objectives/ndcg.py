@@ -1,0 +1,100 @@
+"""Normalised discounted cumulative gain."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+import tensorflow as tf
+
+from tfr_ext.core import checks, masked, sigmoids
+from tfr_ext.core.arguments import Argument
+from tfr_ext.objectives import gains
+from tfr_ext.objectives.objective import GAIN, Graded
+from tfr_ext.objectives.registry import register
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class NDCG(Graded):
+    """Normalised discounted cumulative gain.
+
+    `sum_r gain_r / log2(r + 1)` over the first ranks, divided by the value of the
+    ideal ranking at the same cut-off. Of positions `pi` the sum is
+    `sum_j gain_j T(pi_j) / log2(1 + pi_j)`.
+
+    Attributes:
+        gain: 'exponential' (`2**label - 1`), 'linear' (`label`) or 'power'
+            (`2**label`, in which irrelevant items have a gain too).
+        expected: what is averaged over the indicators. 'relevance': the gain of the
+            expected label (SmoothI); 'gain': the expected gain (PiRank).
+    """
+
+    NAME = "ndcg"
+    READINGS = ("ranks", "positions")
+    ARGUMENTS = {
+        "gain": GAIN,
+        "expected": Argument(partial(checks.choice, choices=["relevance", "gain"])),
+    }
+
+    gain: str = "exponential"
+    expected: str = "relevance"
+
+    def item_values(self, labels: tf.Tensor) -> tf.Tensor:
+        """See `Objective`."""
+        return self._gain(labels, labels) if self.expected == "gain" else labels
+
+    def real_values(self, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """See `Objective`."""
+        values = self.item_values(labels)  # Padding has the label 0, whose power is 1.
+        return tf.where(mask, values, 0) if self.gain == "power" else values
+
+    def _gain(self, values: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return gains.relative(self.gain, values, labels)
+
+    def _gain_at_ranks(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the gains of labels at ranks, 0 beyond the real items."""
+        # There the label is 0, of which 'power' makes 1.
+        return tf.where(masked.real_ranks(mask, ranked), self._gain(ranked, labels), 0)
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        if self.expected == "relevance":
+            ranked = self._gain_at_ranks(ranked, labels, mask)
+        discounts = 1.0 / tf.math.log1p(masked.ranks(ranked))
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(ranked * discounts, axis=1),
+            self.ideal(labels, mask, masked.list_size(ranked)),
+        )
+
+    def _value_at_positions(
+        self, positions: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, slope: float
+    ) -> tf.Tensor:
+        of_items = tf.where(mask, self._gain(labels, labels), 0)
+        if self.topn is not None:
+            of_items *= sigmoids.within(positions, self.topn, slope)
+        found = tf.reduce_sum(of_items / tf.math.log1p(positions), axis=1)
+        ranks = masked.num_ranks(labels, self.topn)
+        return tf.math.divide_no_nan(found, self.ideal(labels, mask, ranks))
+
+    def ideal(
+        self, labels: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
+    ) -> tf.Tensor:
+        """Returns the DCG of the ideal ranking at a cut-off, `[batch]`.
+
+        Its gains and discounts are those of `item_values` and `1 / log1p(rank)`: only
+        a quotient of two such sums means something.
+
+        Args:
+            labels: labels, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+            num_ranks: the cut-off.
+        """
+        best = masked.top(self.real_values(labels, mask), num_ranks).values
+        if self.expected == "relevance":
+            best = self._gain_at_ranks(best, labels, mask)
+        discounts = 1.0 / tf.math.log1p(masked.ranks(best))
+        return tf.reduce_sum(best * discounts, axis=1)

@@ -1,0 +1,249 @@
+"""What a metric is: what it knows of itself, and what it can be read off."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar
+
+import tensorflow as tf
+
+from tfr_ext.core import checks, masked, ranking
+from tfr_ext.core.arguments import Argument, Declared
+
+# Gains of a label, see `tfr_ext.objectives.NDCG`.
+GAINS = ("exponential", "linear", "power")
+
+# Slope of the sigmoid that stands for a step between two positions.
+SLOPE = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(Declared, abc.ABC):
+    """A metric of the exact ranking.
+
+    What the rest of the package asks of a metric is here, so that none of it knows
+    which metrics there are.
+
+    Attributes:
+        topn: cut-off rank, or None for the whole list. A list shorter than the cut-off
+            counts with the ranks it has.
+    """
+
+    # The name by which `tfr_ext.objectives.get` and `--metrics` know it.
+    NAME: ClassVar[str] = ""
+    # The name in tables; of most in capitals.
+    TITLE: ClassVar[str] = ""
+    # True for a cost, which is better when lower, and minimised as it stands.
+    is_cost: ClassVar[bool] = False
+    # Whether it only knows relevant items and others.
+    IS_BINARY: ClassVar[bool] = False
+    # Whether it may have a cut-off.
+    HAS_CUT_OFF: ClassVar[bool] = True
+    # What empty lists have in common, if not that they have nothing relevant.
+    EMPTY: ClassVar[str] = ""
+    # Why no loss optimises it; empty if losses do.
+    NO_LOSS: ClassVar[str] = ""
+    # What losses read it off: expected values at 'ranks', 'positions' of items.
+    READINGS: ClassVar[tuple[str, ...]] = ()
+    # The gain of labels that it has by its definition.
+    LABEL_GAIN: ClassVar[str | None] = None
+    ARGUMENTS: ClassVar[Mapping[str, Argument]] = {"topn": Argument(checks.cut_off)}
+
+    topn: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the arguments."""
+        super().__post_init__()
+        if self.topn is not None and not self.HAS_CUT_OFF:
+            raise ValueError(
+                f"Metric {self.NAME!r} has no cut-off: it is of the whole list. "
+                f"Leave out `topn`. Received: topn={self.topn!r}."
+            )
+
+    @abc.abstractmethod
+    def per_list(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Computes the metric of the exact ranking, ties by position.
+
+        Args:
+            labels: labels, 0 at padding, `[batch, list]`.
+            scores: scores, `[batch, list]`; minus infinity where an item is not
+                retrieved.
+            mask: True at real items, `[batch, list]`.
+
+        Returns:
+            The metric of each list, finite, `[batch]`, and which lists are empty,
+            `[batch]` bool.
+        """
+
+    @property
+    def full_name(self) -> str:
+        """The name with the cut-off, such as 'ndcg_10'."""
+        name = self.NAME or type(self).__name__.lower()
+        return name if self.topn is None else f"{name}_{self.topn}"
+
+    @property
+    def label_gain(self) -> str | None:
+        """The gain of a label in it: 'exponential' and so on, None if it has none."""
+        return getattr(self, "gain", self.LABEL_GAIN)
+
+    @classmethod
+    def needs_max_label(cls) -> bool:
+        """Tells whether it depends on the highest grade of the collection."""
+        return cls.takes("max_label")
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective(Metric):
+    """A ranking metric as a function of expected values at ranks.
+
+    It sees a ranking only through the expected value of an item quantity at each rank,
+    `ranked[b, r] = sum_j P[b, r, j] * item_values[b, j]`. One with the reading
+    'positions' is a function of where each item stands as well, see `at_positions`.
+    """
+
+    READINGS: ClassVar[tuple[str, ...]] = ("ranks",)
+    # Whether two positions are compared, where it is read off positions.
+    COMPARES_POSITIONS: ClassVar[bool] = False
+
+    def item_values(self, labels: tf.Tensor) -> tf.Tensor:
+        """Returns what is read at each rank; without meaning at padding."""
+        return labels
+
+    def real_values(self, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns `item_values`, 0 at padding."""
+        return self.item_values(labels)  # As they are of 0, the label of padding.
+
+    @abc.abstractmethod
+    def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
+        """Tells which lists have nothing relevant, `[batch]` bool."""
+
+    @abc.abstractmethod
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the metric; `ranked` is 0 beyond the real items."""
+
+    def value(self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the metric of each list; finite, but of no meaning, on empty ones.
+
+        Args:
+            ranked: expected `item_values` at the first ranks, `[batch, ranks]`.
+            labels: non-negative labels, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+        """
+        real_ranks = masked.real_ranks(mask, ranked)
+        return self._value(tf.where(real_ranks, ranked, 0), labels, mask)
+
+    def at_positions(
+        self,
+        positions: tf.Tensor,
+        labels: tf.Tensor,
+        mask: tf.Tensor,
+        slope: float = SLOPE,
+    ) -> tf.Tensor:
+        """Returns the metric of each list as a function of positions.
+
+        `T(pi) = sigmoid(slope (topn + 1/2 - pi))` stands for `pi <= topn` (Qin, Liu and
+        Li, "A general approximation framework for direct optimization of information
+        retrieval measures", Information Retrieval 13, 2010).
+
+        Args:
+            positions: positive positions, 1 for the best, anything finite at padding,
+                `[batch, list]`.
+            labels: non-negative labels, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+            slope: of the sigmoids.
+
+        Raises:
+            ValueError: if the metric is not one of positions.
+        """
+        if "positions" not in self.READINGS:
+            raise ValueError(f"{type(self).__name__} cannot be read off positions.")
+        # Nothing at padding has a value; its position must be one all the same.
+        positions = tf.where(mask, positions, 1)
+        return self._value_at_positions(positions, labels, mask, slope)
+
+    def _value_at_positions(
+        self, positions: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, slope: float
+    ) -> tf.Tensor:
+        """Returns the metric; `positions` are 1 at padding."""
+        raise NotImplementedError
+
+    def check_positions(self) -> None:
+        """Checks that the arguments make sense where it is read off positions.
+
+        Raises:
+            ValueError: if they do not.
+        """
+
+    def as_loss(self, value: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Returns what a loss minimises: 0, without gradient, on empty lists.
+
+        Args:
+            value: the metric of each list, `[batch]`.
+            labels: labels, 0 at padding, `[batch, list]`.
+        """
+        loss = value if self.is_cost else 1.0 - value
+        return tf.where(self.is_empty(labels), tf.zeros_like(loss), loss)
+
+    def per_list(
+        self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `Metric`."""
+        values = self.real_values(labels, mask)
+        if not self.is_cost:
+            # What is not retrieved is found at no rank; to a cost it stands last.
+            values = tf.where(scores == -float("inf"), tf.zeros_like(values), values)
+        ranks = masked.num_ranks(labels, self.topn)
+        ranked = ranking.at_ranks(scores, mask, values, ranks)
+        return self.value(ranked, labels, mask), self.is_empty(labels)
+
+    def __call__(
+        self, indicators: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns the metric of each list from indicators `[batch, ranks, list]`."""
+        ranked = tf.linalg.matvec(indicators, self.real_values(labels, mask))
+        return self.value(ranked, labels, mask)
+
+
+@dataclasses.dataclass(frozen=True)
+class Graded(Objective):
+    """An objective of graded labels: a list is empty without a label above 0."""
+
+    def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
+        """See `Objective`."""
+        # Of a NaN it is False: it should be seen.
+        return tf.reduce_max(labels, axis=1) <= 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Binary(Objective):
+    """An objective of binary relevance, `label >= relevance_threshold`."""
+
+    IS_BINARY = True
+    # At 0 or below, padding (label 0 here) would count as relevant.
+    ARGUMENTS = {"relevance_threshold": Argument(checks.positive)}
+
+    relevance_threshold: float = 1.0
+
+    def item_values(self, labels: tf.Tensor) -> tf.Tensor:
+        """See `Objective`."""
+        relevant = tf.cast(labels >= self.relevance_threshold, labels.dtype)
+        return tf.where(tf.math.is_nan(labels), labels, relevant)
+
+    def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
+        """See `Objective`."""
+        return tf.reduce_max(labels, axis=1) < self.relevance_threshold
+
+    def _require_cut_off(self) -> None:
+        if self.topn is None:
+            raise ValueError(f"Metric {self.NAME!r} needs `topn`, the cut-off rank.")
+
+
+# What says that the gain of a label is one of these.
+GAIN = Argument(partial(checks.choice, choices=list(GAINS)))

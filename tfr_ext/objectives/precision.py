@@ -1,0 +1,45 @@
+"""Precision."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfr_ext.core import masked, sigmoids
+from tfr_ext.objectives.objective import Binary
+from tfr_ext.objectives.registry import register
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Precision(Binary):
+    """Share of relevant items in the first `topn` ranks, or in the list without one.
+
+    As in trec_eval, the divisor is the stated cut-off also for shorter lists. Of
+    positions `pi` it is `sum_j rel_j T(pi_j) / topn`.
+    """
+
+    NAME = "precision"
+    TITLE = "P"
+    READINGS = ("ranks", "positions")
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        found = tf.reduce_sum(ranked, axis=1)
+        if self.topn is not None:
+            return found / self.topn
+        return tf.math.divide_no_nan(found, masked.num_real(mask, ranked.dtype))
+
+    def _value_at_positions(
+        self, positions: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, slope: float
+    ) -> tf.Tensor:
+        self.check_positions()
+        assert self.topn is not None  # as checked
+        found = self.item_values(labels) * sigmoids.within(positions, self.topn, slope)
+        return tf.reduce_sum(found, axis=1) / self.topn
+
+    def check_positions(self) -> None:
+        """See `Objective`."""
+        self._require_cut_off()

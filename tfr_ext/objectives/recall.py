@@ -1,0 +1,46 @@
+"""Recall."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfr_ext.core import sigmoids
+from tfr_ext.objectives.objective import Binary
+from tfr_ext.objectives.registry import register
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Recall(Binary):
+    """Share of all relevant items that are in the first `topn` ranks.
+
+    Without a cut-off, of those that are retrieved at all. Of positions `pi` it is
+    `sum_j rel_j T(pi_j)` over the number of relevant items.
+    """
+
+    NAME = "recall"
+    TITLE = "R"
+    READINGS = ("ranks", "positions")
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        relevant = tf.reduce_sum(self.item_values(labels), axis=1)
+        return tf.math.divide_no_nan(tf.reduce_sum(ranked, axis=1), relevant)
+
+    def _value_at_positions(
+        self, positions: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, slope: float
+    ) -> tf.Tensor:
+        self.check_positions()
+        assert self.topn is not None  # as checked
+        relevant = self.item_values(labels)
+        found = relevant * sigmoids.within(positions, self.topn, slope)
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(found, axis=1), tf.reduce_sum(relevant, axis=1)
+        )
+
+    def check_positions(self) -> None:
+        """See `Objective`."""
+        self._require_cut_off()

@@ -1,0 +1,176 @@
+"""The metrics by name: which there are, and which of them losses optimise."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, TypeVar
+
+import tensorflow as tf
+
+from tfr_ext.core import checks
+from tfr_ext.objectives.objective import Metric, Objective
+
+# Gains as a metric: 'power' is of losses alone.
+_GAINS = ["exponential", "linear"]
+
+_METRICS: dict[str, type[Metric]] = {}
+_T = TypeVar("_T", bound=type[Metric])
+
+
+def register(cls: _T) -> _T:
+    """Makes a metric of this package known by its `NAME`, and to Keras."""
+    _METRICS[cls.NAME] = cls
+    return tf.keras.utils.register_keras_serializable(package="tfr_ext")(cls)
+
+
+def of_name(name: str) -> type[Metric]:
+    """Returns the class of a metric.
+
+    Raises:
+        ValueError: if there is none of that name.
+    """
+    checks.choice("metric", name, names())
+    return _METRICS[name]
+
+
+def names(having: Callable[[type[Metric]], bool] = lambda cls: True) -> list[str]:
+    """Returns the names of the metrics, or of those that have something.
+
+    Args:
+        having: takes the class of a metric.
+
+    Examples:
+        >>> names(lambda cls: cls.is_cost)
+        ['arp']
+    """
+    return sorted(name for name, cls in _METRICS.items() if having(cls))
+
+
+def quoted(some: list[str]) -> str:
+    """Returns names of metrics for a message."""
+    return " or ".join(map(repr, some))
+
+
+def loss_names(reading: str) -> list[str]:
+    """Returns the names of the metrics that losses optimise.
+
+    Args:
+        reading: what they read them off: 'ranks' or 'positions'.
+    """
+    return names(lambda cls: reading in cls.READINGS and not cls.NO_LOSS)
+
+
+def check_effects(metric: str, known: list[str], **arguments: Any) -> None:
+    """Checks that arguments which a metric does not have are at their defaults.
+
+    Args:
+        metric: name of the metric.
+        known: names of the metrics that may be meant.
+        **arguments: values of arguments, of this metric or of others.
+
+    Raises:
+        ValueError: if one is out of its range, or one that the metric does not have is
+            not its default.
+    """
+    for argument, value in arguments.items():
+        takers = [name for name, cls in sorted(_METRICS.items()) if cls.takes(argument)]
+        users = [name for name in takers if name in known] or takers
+        default = getattr(_METRICS[users[0]], argument)
+        needs = f"metric {quoted(users)}"
+        checks.has_effect(argument, value, default, metric in users, needs)
+
+
+def of_loss(metric: str, reading: str, **arguments: Any) -> Objective:
+    """Builds the objective of a loss from those of the arguments that it has.
+
+    Args:
+        metric: name of the metric.
+        reading: what it is to be read off: 'ranks' or 'positions'.
+        **arguments: values of arguments, of this metric or of others.
+
+    Raises:
+        ValueError: if there is no such metric, no loss can optimise it, an argument is
+            out of its range, or is not its default where it has no effect.
+    """
+    known = loss_names(reading)
+    cls = _METRICS.get(metric)
+    if cls is not None and cls.NO_LOSS:
+        raise ValueError(
+            f"`metric` must be one of {known}: {metric!r} is no loss, {cls.NO_LOSS}. "
+            f"Received: {metric!r}."
+        )
+    checks.choice("metric", metric, known)
+    of_some = {k: v for k, v in arguments.items() if k not in ("topn", "expected")}
+    check_effects(metric, known, **of_some)
+    objective = get(metric, **arguments)
+    assert isinstance(objective, Objective)  # as it has a reading
+    return objective
+
+
+def get(name: str, **arguments: Any) -> Metric:
+    """Builds a metric by name from those of the arguments that it has.
+
+    Args:
+        name: one of `names()`.
+        **arguments: values of arguments, of this metric or of others.
+
+    Raises:
+        ValueError: if the name is unknown or an argument is out of range.
+
+    Examples:
+        >>> get("precision", topn=5, max_label=2.)
+        Precision(topn=5, relevance_threshold=1.0)
+    """
+    return of_name(name)(**taken(name, **arguments))
+
+
+def taken(metric: str, **arguments: Any) -> dict[str, Any]:
+    """Returns those of the arguments that a metric has.
+
+    Args:
+        metric: name of the metric.
+        **arguments: values of arguments, of it or of others.
+
+    Examples:
+        >>> taken("map", gain="linear", relevance_threshold=2.)
+        {'relevance_threshold': 2.0}
+    """
+    cls = _METRICS[metric]
+    return {name: value for name, value in arguments.items() if cls.takes(name)}
+
+
+def of_metric(name: str, **arguments: Any) -> Metric:
+    """Builds a metric of the exact ranking from those of the arguments that it has.
+
+    Args:
+        name: one of `names()`.
+        **arguments: values of arguments, of this metric or of others.
+
+    Raises:
+        ValueError: if the name is unknown, an argument is out of range, or the gain is
+            one that losses alone have.
+    """
+    checks.choice("gain", arguments.get("gain", "exponential"), _GAINS)
+    return get(name, **arguments)
+
+
+def parse(name: str) -> tuple[str, int | None]:
+    """Returns the metric and the cut-off of a name such as 'ndcg_10'.
+
+    Args:
+        name: a metric, or a metric, an underscore and a cut-off.
+
+    Raises:
+        ValueError: if there is no such metric.
+
+    Examples:
+        >>> parse('ndcg_10'), parse('map')
+        (('ndcg', 10), ('map', None))
+    """
+    match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", name)
+    if not match or match[1] not in names():
+        raise ValueError(
+            f"Unknown metric {name!r}. Expected one of {names()}, "
+            "optionally with a cut-off, such as 'ndcg_10'."
+        )
+    return match[1], int(match[2]) if match[2] else None

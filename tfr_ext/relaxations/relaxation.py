@@ -1,0 +1,231 @@
+"""What a relaxation is: how a metric is read off the scores of a list."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from functools import partial
+from typing import Any, Callable, ClassVar, TypeVar
+
+import tensorflow as tf
+
+from tfr_ext.core import checks, masked
+from tfr_ext.core.arguments import Argument, Declared, Sharpness
+from tfr_ext.objectives import registry
+from tfr_ext.objectives.objective import SLOPE, Objective
+
+_T = TypeVar("_T", bound=type["Relaxation"])
+
+
+def register(cls: _T) -> _T:
+    """Registers a relaxation of this package with Keras."""
+    return tf.keras.utils.register_keras_serializable(package="tfr_ext")(cls)
+
+
+@dataclasses.dataclass(frozen=True)
+class Relaxation(Declared, abc.ABC):
+    """What stands between scores and a metric of them that has a gradient.
+
+    Its fields are its arguments. Those that `ARGUMENTS` calls annealable may be a
+    schedule, and are read by `now`.
+    """
+
+    # What an objective is read off: 'ranks' or 'positions'.
+    READING: ClassVar[str] = ""
+    # What brings it nearer to the exact sort.
+    SHARPNESS: ClassVar[Sharpness | None] = None
+
+    @abc.abstractmethod
+    def metric(
+        self,
+        objective: Objective,
+        labels: tf.Tensor,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+    ) -> tf.Tensor:
+        """Returns the metric of each list, `[batch]`, differentiable in the scores.
+
+        Args:
+            objective: the metric.
+            labels: labels, 0 at padding, `[batch, list]`.
+            scores: scores, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`; there is at least one column.
+        """
+
+    def check_fits(self, objective: Objective) -> None:
+        """Checks that the arguments make sense with an objective.
+
+        Raises:
+            ValueError: if they do not.
+        """
+
+    def smooth(self) -> Relaxation:
+        """Returns what has the value of the relaxation itself; mostly that is this."""
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class Indicators(Relaxation):
+    """A relaxation that says which item stands at each rank."""
+
+    READING = "ranks"
+    # Whether `expectation` takes more ranks than the list has. A number that the graph
+    # knows is faster, and a cut-off is one.
+    ANY_NUM_RANKS: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def indicators(
+        self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
+    ) -> tf.Tensor:
+        """Returns rank indicators, `[batch, num_ranks, list]`.
+
+        Each row sums to 1 over the real items. Rows beyond their number may hold
+        anything finite.
+
+        Args:
+            scores: scores, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+            num_ranks: an int where the graph knows it, else a scalar tensor.
+        """
+
+    def expectation(
+        self,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+        values: tf.Tensor,
+        num_ranks: masked.Size,
+    ) -> tf.Tensor:
+        """Returns the expected value at each rank, `[batch, num_ranks]`.
+
+        Args:
+            scores: see `indicators`.
+            mask: True at real items.
+            values: a number for each item, 0 at padding, `[batch, list]`.
+            num_ranks: see `indicators`.
+        """
+        return tf.linalg.matvec(self.indicators(scores, mask, num_ranks), values)
+
+    def metric(
+        self,
+        objective: Objective,
+        labels: tf.Tensor,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+    ) -> tf.Tensor:
+        """See `Relaxation`."""
+        num_ranks = masked.num_ranks(labels, objective.topn)
+        known = self.ANY_NUM_RANKS and objective.topn is not None
+        values = objective.real_values(labels, mask)
+        wanted = objective.topn if known else num_ranks
+        ranked = self.expectation(scores, mask, values, wanted)
+        return objective.value(masked.at_ranks(ranked, num_ranks), labels, mask)
+
+
+@dataclasses.dataclass(frozen=True)
+class Positions(Relaxation):
+    """A relaxation that says at which rank each item stands: 1 for the best.
+
+    Attributes:
+        beta: slope of the sigmoids that stand for a cut-off, and for comparing two
+            positions.
+    """
+
+    READING = "positions"
+    ARGUMENTS = {"beta": Argument(partial(checks.between, low=1e-30, high=1e30))}
+
+    beta: float = SLOPE
+
+    @abc.abstractmethod
+    def positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns positive positions, anything finite at padding, `[batch, list]`.
+
+        Args:
+            scores: scores, 0 at padding, `[batch, list]`.
+            mask: True at real items, `[batch, list]`.
+        """
+
+    def metric(
+        self,
+        objective: Objective,
+        labels: tf.Tensor,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+    ) -> tf.Tensor:
+        """See `Relaxation`."""
+        positions = self.positions(scores, mask)
+        return objective.at_positions(positions, labels, mask, self.beta)
+
+    def check_fits(self, objective: Objective) -> None:
+        """See `Relaxation`."""
+        objective.check_positions()
+        comparing = registry.names(
+            lambda cls: getattr(cls, "COMPARES_POSITIONS", False)
+        )
+        checks.has_effect(
+            "beta",
+            self.beta,
+            SLOPE,
+            objective.topn is not None or objective.COMPARES_POSITIONS,
+            f"`topn` or metric {registry.quoted(comparing)}",
+        )
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class FromFunction(Relaxation):
+    """A relaxation by a function of scores and mask.
+
+    Attributes:
+        function: takes scores and mask, `[batch, list]`, and returns rank indicators
+            `[batch, list, list]`, or the positions of the items, `[batch, list]`. A
+            configuration has its name, by which Keras must know it.
+    """
+
+    function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | str
+
+    def __post_init__(self) -> None:
+        """Finds a function by its name."""
+        if isinstance(self.function, str):
+            found = tf.keras.utils.get_registered_object(self.function)
+            if found is None:
+                raise ValueError(
+                    f"Keras knows no function {self.function!r}: import the module "
+                    "that registers it."
+                )
+            object.__setattr__(self, "function", found)
+        super().__post_init__()
+
+    def metric(
+        self,
+        objective: Objective,
+        labels: tf.Tensor,
+        scores: tf.Tensor,
+        mask: tf.Tensor,
+    ) -> tf.Tensor:
+        """See `Relaxation`."""
+        assert callable(self.function)
+        found = self.function(scores, mask)
+        if found.shape.rank == 2:
+            return objective.at_positions(found, labels, mask)
+        if found.shape.rank != 3:
+            raise ValueError(
+                "A relaxation must return indicators [batch, list, list] or positions "
+                f"[batch, list]. Received: shape {found.shape}."
+            )
+        return objective(
+            found[:, : masked.num_ranks(labels, objective.topn)], labels, mask
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the name of the function.
+
+        Raises:
+            ValueError: if Keras knows none of it.
+        """
+        name = tf.keras.utils.get_registered_name(self.function)
+        if tf.keras.utils.get_registered_object(name) is not self.function:
+            raise ValueError(
+                f"{self.function} cannot be saved. Decorate it with "
+                "`@tf.keras.utils.register_keras_serializable('my_project')`."
+            )
+        return {"function": name}
