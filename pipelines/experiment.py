@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sized
 import tensorflow as tf
 from absl import flags
 
-from pipelines import command, compare, failures
-from pipelines.comparing import comparison_files, tables
+from pipelines import command, failures
+from pipelines.comparing import compare_flags, comparison_files, tables
 from pipelines.experiments import (
     candidates,
     cell_work,
@@ -50,7 +50,7 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     config_flags.define(TrainingConfig)
     config_flags.define(ExperimentConfig, required=["output_dir", "method"])
-    compare.define_options()
+    compare_flags.define()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ def experiment() -> None:
             f"--select_by={select_by} must be among "
             f"--metrics={','.join(FLAGS.metrics)}."
         )
-    options = compare.options(FLAGS.metrics, comparison.Options().seed)
+    options = compare_flags.read(FLAGS.metrics, comparison.Options().seed)
     if options.against not in (comparison_options.BEST, *methods):
         raise ValueError(
             f"--against={options.against} must be {comparison_options.BEST!r} or the "

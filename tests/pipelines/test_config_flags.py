@@ -13,7 +13,7 @@ from pipelines import failures
 from pipelines.experiments import cell_work
 from pipelines.flags import config_flags, help_page, wording
 from tests.commands import ROOT, run_command
-from tests.training.test_run_file import OLD, SAME
+from tests.training.old_run import OLD, SAME
 from tfr_ext.core.settings import places, setting
 from tfr_ext.training import EvaluationConfig, TrainingConfig, run_file
 

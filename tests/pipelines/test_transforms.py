@@ -179,9 +179,8 @@ SCRIPT = textwrap.dedent(
             return with_distributions(lists)
 
     train.define_flags()
-    given_source = data_splits.source
-    data_splits.source = (
-        lambda f: Judged() if f.dataset == "judged" else given_source(f))
+    other = data_splits.source
+    data_splits.source = lambda f: Judged() if f.dataset == "judged" else other(f)
     own = ("binarize_labels", "dataset", "feature_transforms", "first_stage_feature",
            "grade_values", "label_weights", "list_size", "loss", "loss_param",
            "max_label")

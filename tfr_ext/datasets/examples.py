@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from etils import epath
 
-from tfr_ext import data
+from tfr_ext.data.lists import RankingLists
 
 
 def dataset_info(
@@ -49,7 +49,7 @@ def dataset_info(
     )
 
 
-def examples(lists: data.RankingLists) -> Iterator[tuple[int, dict[str, Any]]]:
+def examples(lists: RankingLists) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields lists, numbered, as TFDS writes them.
 
     Args:
