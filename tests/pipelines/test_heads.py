@@ -53,7 +53,7 @@ def test_grades_by_command_and_its_metrics(tmp_path):
     )
 
 
-@pytest.mark.first_case
+@pytest.mark.grid
 @pytest.mark.parametrize("given", [False, True], ids=["one-hot", "distributions"])
 def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
     lists = make_lists([4, 3, 5, 2] * 3, labels=np.arange(42) % 3)

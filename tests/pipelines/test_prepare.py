@@ -211,6 +211,7 @@ def start(*args):
     )
 
 
+@pytest.mark.grid
 def test_killed_and_started_again(tmp_path, run):
     write_text(tmp_path / "train.txt", seed=0, queries=500)
     path = f"--train_path={tmp_path / 'train.txt'}"
@@ -455,6 +456,7 @@ BEAM = [
 ]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("workers", [PLAIN, BEAM])
 def test_worker_processes_write_the_same(tmp_path, run, workers):
     other = write_text(tmp_path / "other.txt", seed=1)
