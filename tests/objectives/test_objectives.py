@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests import oracles
+from tests.oracles.metrics import cascade
 from tfr_ext import objectives
 
 METRICS = objectives.names(lambda cls: cls.READINGS)
@@ -98,7 +99,7 @@ def test_cascade_over_many_ranks_equals_the_oracle(size):
     )
     for value in (objective.value, dynamic):
         np.testing.assert_allclose(
-            value(tf.constant([stops]), labels, mask)[0], oracles._cascade(stops)
+            value(tf.constant([stops]), labels, mask)[0], cascade(stops)
         )
 
 
