@@ -12,13 +12,14 @@ import scipy.stats
 from papers.results import Published, Result
 from pipelines.comparing import tables as comparison_tables
 from tfr_ext import evaluation as conventions
+from tfr_ext import objectives
 
 TESTS = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 
 
 def heading(metric: str) -> str:
     """Returns a metric's name as papers print it, such as NDCG@10."""
-    text = comparison_tables.title_of(metric.removeprefix("valid_"))
+    text = objectives.title(metric.removeprefix("valid_"))
     return f"validation {text}" if metric.startswith("valid_") else text
 
 

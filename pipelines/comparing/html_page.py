@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 
 from pipelines.comparing import svg_plots, tables
-from pipelines.comparing.titles import title_of
-from tfr_ext import version
+from tfr_ext import objectives, version
 from tfr_ext.evaluation.comparison import Comparison, Result
 
 _STYLE = """
@@ -34,7 +33,7 @@ tbody th { font-weight: 500; position: sticky; left: 0; background: Canvas; }
 def html(comparison: Comparison) -> str:
     """Returns the page: tables, plots, and what they mean."""
     title = comparison.options.title or "Comparison of runs"
-    metric = title_of(comparison.plot_metric)
+    metric = objectives.title(comparison.plot_metric)
     sections = [
         f"<h1>{escape(title)}</h1>",
         _table(comparison, lambda result, cell: cell),
@@ -80,7 +79,7 @@ def _table(comparison: Comparison, content: Callable[[Result, str], str]) -> str
         content: gives the cell of a result and what the main table has there.
     """
     head = "".join(
-        f'<th scope="col">{escape(title_of(metric))}</th>'
+        f'<th scope="col">{escape(objectives.title(metric))}</th>'
         for metric in comparison.metrics
     )
     rows = []
@@ -130,7 +129,7 @@ def _curves(comparison: Comparison) -> list[str]:
 
 def _differences(comparison: Comparison) -> list[str]:
     """Returns the section on what runs gain on the reference."""
-    metric = title_of(comparison.plot_metric)
+    metric = objectives.title(comparison.plot_metric)
     return [
         f"<h2>{escape(metric)}, query by query</h2>",
         f"<p>What each run gains on {escape(_reference(comparison))}, from the query "

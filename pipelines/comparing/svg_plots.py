@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.comparing.titles import title_of
-from tfr_ext import evaluation
+from tfr_ext import evaluation, objectives
 from tfr_ext.evaluation.comparison import Comparison
 
 # In between black and white, so that they show on either.
@@ -96,7 +95,7 @@ def fold_means(comparison: Comparison) -> str:
         means = [comparison.results[r.name][metric].mean for r in comparison.runs]
         axis.plot(means, rows, "|", ms=13, mew=2, color=_INK, label="mean")
         axis.set_yticks(rows, [run.name for run in comparison.runs], parse_math=False)
-        axis.set(ylim=(len(values) - 0.5, -0.5), xlabel=title_of(metric))
+        axis.set(ylim=(len(values) - 0.5, -0.5), xlabel=objectives.title(metric))
         axis.grid(axis="x", alpha=0.15)
         # Outside, as no corner is free for sure.
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, frameon=False)
@@ -130,7 +129,7 @@ def metric_curves(comparison: Comparison, column: str) -> str:
             _draw(axis, curve, str(i), colour, line, len(curves) <= _MOST_BANDS)
         axis.set(
             xlabel="epoch",
-            ylabel=f"validation {title_of(column[len('val_') :])}",
+            ylabel=f"validation {objectives.title(column[len('val_') :])}",
         )
         axis.grid(alpha=0.15)
         legend = axis.legend(

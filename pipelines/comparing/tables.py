@@ -8,8 +8,7 @@ import sys
 import textwrap
 import unicodedata
 
-from pipelines.comparing.titles import title_of
-from tfr_ext import evaluation
+from tfr_ext import evaluation, objectives
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.comparison_options import BEST, ONE_SIDED, Options
 
@@ -126,7 +125,9 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
         over = "the folds" if folds > 1 else "the seeds"
         sentences.append(f"± is the standard error over {over}.")
     costs = [
-        title_of(m) for m in comparison.metrics if not evaluation.higher_is_better(m)
+        objectives.title(m)
+        for m in comparison.metrics
+        if not evaluation.higher_is_better(m)
     ]
     if costs:
         sentences.append(f"{', '.join(costs)}: lower is better.")
@@ -194,7 +195,7 @@ def terminal(comparison: Comparison, bold: bool | None = None) -> str:
         cells = [cell(comparison, name, metric) for name in names]
         star = "" if bold else "*"
         column = [
-            title_of(metric),
+            objectives.title(metric),
             *(one.text + (star if one.best else "") + one.mark for one in cells),
         ]
         columns.append(column)
@@ -221,7 +222,7 @@ def _bold(padded: str) -> str:
 def markdown(comparison: Comparison) -> str:
     """Returns the table in Markdown."""
     lines = [
-        "| run | " + " | ".join(map(title_of, comparison.metrics)) + " |",
+        "| run | " + " | ".join(map(objectives.title, comparison.metrics)) + " |",
         "|---|" + "---|" * len(comparison.metrics),
     ]
     for run in comparison.runs:
@@ -256,7 +257,9 @@ def latex(comparison: Comparison) -> str:
         f"\\caption{{{escaped(caption(comparison))}}}",
         f"\\begin{{tabular}}{{l{'l' * len(comparison.metrics)}}}",
         "\\toprule",
-        " & ".join(["", *(escaped(title_of(m)) for m in comparison.metrics)]).strip()
+        " & ".join(
+            ["", *(escaped(objectives.title(m)) for m in comparison.metrics)]
+        ).strip()
         + " \\\\",
         "\\midrule",
     ]

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from tfr_ext.data import RankingLists
+from tfr_ext.data.elwc.reading import ElwcReader
 from tfr_ext.data.file_names import find_files
 from tfr_ext.data.letor import byte_ranges
 from tfr_ext.data.letor.byte_ranges import Survey, TextRange
+from tfr_ext.datasets import loading
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits
 from tfr_ext.training.sources.source import Source, paths
@@ -139,9 +141,9 @@ class TfdsPiece:
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
         """See `Piece`."""
-        from tfr_ext.datasets import load
-
-        yield load(self.name, f"{self.split}[{self.start}:{self.stop}]", self.data_dir)
+        yield loading.load(
+            self.name, f"{self.split}[{self.start}:{self.stop}]", self.data_dir
+        )
 
     def survey(self, num_features: int | None) -> Survey:
         """See `Piece`."""
@@ -170,8 +172,6 @@ class ElwcPiece:
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
         """See `Piece`."""
-        from tfr_ext.data.elwc.reading import ElwcReader
-
         reader = ElwcReader(self.files, num_features, self.schema)
         queries = items = 0
         for lists in reader.pieces(self.path):
@@ -226,11 +226,10 @@ def _divide_synthetic(config: DataConfig, piece_bytes: int) -> Division:
 
 
 def _divide_tfds(config: DataConfig, piece_bytes: int) -> Division:
-    from tfr_ext.datasets import prepare, splits
-
-    builder = prepare(config.dataset, config.data_dir, config.manual_dir)
+    builder = loading.prepare(config.dataset, config.data_dir, config.manual_dir)
     infos = {
-        split: builder.info.splits[theirs] for split, theirs in splits(builder).items()
+        split: builder.info.splits[theirs]
+        for split, theirs in loading.splits(builder).items()
     }
     pieces: dict[str, list[Piece]] = {
         split: [

@@ -17,6 +17,7 @@ def highest_of(metric, label):
     return {"max_label": label} if metric in ("err", "nerr") else {}
 
 
+@pytest.mark.first_case("metric")
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("topn", [None, 1, 3, 20])
 @pytest.mark.parametrize("stop_gradient", [True, False])
@@ -46,6 +47,7 @@ def test_value_and_gradient_equal_the_oracle(metric, topn, stop_gradient, alpha,
         np.testing.assert_allclose(slopes[0], expected, rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("stop_gradient", [True, False])
 @pytest.mark.parametrize("size", [41, 87, 300])
 def test_long_lists_take_the_loop_and_equal_the_oracle(size, stop_gradient):

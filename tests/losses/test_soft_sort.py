@@ -12,6 +12,8 @@ from tests.losses.against_oracles import assert_equals_dense, assert_equals_orac
 from tests.oracles import pirank, soft_sort
 from tfr_ext import losses, relaxations
 
+pytestmark = pytest.mark.first_case
+
 # Metrics, and what each form of the loss takes with them.
 INDICATORS = [
     ("ndcg", {}),

@@ -22,7 +22,7 @@ WEIGHTS = {
 
 
 # The weights are the business of the two base classes: one loss of each with TensorFlow
-# Ranking's own, and all others where tests are exhaustive.
+# Ranking's own, and all others in make test-all.
 HOST = [*classes.LOSSES, "list_net_loss", "pairwise_kl_binomial_loss"]
 OTHERS = [key for key in every_key.KEYS if key not in HOST]
 both = pytest.mark.parametrize(

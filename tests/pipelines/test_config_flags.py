@@ -12,9 +12,8 @@ from absl import flags
 from pipelines import failures
 from pipelines.experiments import cell_work
 from pipelines.flags import config_flags, help_page, wording
-from tests.commands import ROOT
-from tests.commands import run_command
-from tests.training.test_run_file import OLD, SAME
+from tests.commands import ROOT, run_command
+from tests.training.old_run import OLD, SAME
 from tfr_ext.core.settings import places, setting
 from tfr_ext.training import EvaluationConfig, TrainingConfig, run_file
 

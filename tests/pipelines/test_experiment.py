@@ -244,6 +244,7 @@ def test_an_experiment_with_one_method_prints_its_table(folds, experiment, tmp_p
     assert (tmp_path / "table.md").exists()
 
 
+@pytest.mark.grid
 def test_a_cell_is_the_run_that_training_gives(experiment, tmp_path):
     out, _, _ = experiment
     row = rows(out / "cells.tsv")[0]
@@ -258,6 +259,7 @@ def test_a_cell_is_the_run_that_training_gives(experiment, tmp_path):
         assert (tmp_path / name).read_text() == (cell / name).read_text()
 
 
+@pytest.mark.grid
 def test_what_is_finished_is_not_done_again_and_other_data_is(
     experiment, folds, tmp_path
 ):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests import oracles
 from tfr_ext import objectives, relaxations
 
-pytestmark = pytest.mark.first_case
+pytestmark = pytest.mark.first_case("relaxation")
 
 # Functions of scores, mask, number of ranks and temperature.
 RELAXATIONS = {

@@ -10,7 +10,7 @@ from tests import oracles
 from tests.oracles import pirank
 from tfr_ext import relaxations
 
-pytestmark = pytest.mark.first_case
+pytestmark = pytest.mark.first_case("name")
 
 TREE = {"temperatures": [0.5, 1.0, 2.0], "branching": [2, 3, 2]}
 WIDE = {"temperatures": [1.0, 2.0], "branching": [5, 2], "merge_topn": [5, 3]}

@@ -198,9 +198,7 @@ def load(
     return read(prepare(name, data_dir, manual_dir), split)
 
 
-def _piece(
-    batch: dict[str, tf.RaggedTensor], features: np.ndarray
-) -> RankingLists:
+def _piece(batch: dict[str, tf.RaggedTensor], features: np.ndarray) -> RankingLists:
     """Returns some decoded examples as lists, whatever number types they have.
 
     Args:

@@ -39,6 +39,7 @@ from tfr_ext.objectives.registry import (
     parse,
     register,
     taken,
+    title,
 )
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
@@ -63,6 +64,7 @@ __all__ = [
     "parse",
     "register",
     "taken",
+    "title",
 ]
 
 

@@ -46,6 +46,22 @@ def names(having: Callable[[type[Metric]], bool] = lambda cls: True) -> list[str
     return sorted(name for name, cls in _METRICS.items() if having(cls))
 
 
+def title(metric: str) -> str:
+    """Returns a metric's name as papers have it.
+
+    Args:
+        metric: a name with or without a cut-off; one that is unknown is capitalised.
+
+    Examples:
+        >>> title('ndcg_10'), title('precision_5'), title('map')
+        ('NDCG@10', 'P@5', 'MAP')
+    """
+    name, _, cut_off = metric.partition("_")
+    known = _METRICS.get(name)
+    name = (known.TITLE if known else "") or name.upper()
+    return f"{name}@{cut_off}" if cut_off else name
+
+
 def quoted(some: list[str]) -> str:
     """Returns names of metrics for a message."""
     return " or ".join(map(repr, some))

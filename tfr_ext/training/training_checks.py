@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfr_ext import losses
 from tfr_ext.core.settings import given, places
-from tfr_ext.data.label_sampling import BinomialLabels
+from tfr_ext.data.labels import BinomialLabels
 from tfr_ext.evaluation.queries import Convention, parse_names
 from tfr_ext.models.scorers import MLPScorer
 from tfr_ext.models.transforms import check_feature_transforms

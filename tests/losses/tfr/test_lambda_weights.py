@@ -19,6 +19,7 @@ LAMBDA_WEIGHTS = {
 }
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("name", LAMBDA_WEIGHTS)
 @pytest.mark.parametrize("reduction", ["auto", "sum"])
 def test_a_lambda_weight_by_name_is_the_one_built_by_hand(name, reduction):
@@ -122,6 +123,7 @@ TAKERS = [
 ]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("key", "name"), TAKERS)
 def test_a_parameter_has_an_effect_or_is_refused(key, name):
     required = {"precision": {"topn": 3}, "list_mle": {"rank_discount": "log2"}}

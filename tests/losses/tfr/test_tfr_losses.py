@@ -50,6 +50,7 @@ def test_each_key_has_its_class():
         )
 
 
+@pytest.mark.first_case("key")
 @every_key
 @pytest.mark.parametrize("reduction", ["auto", "sum", "none"])
 def test_without_padding_it_is_tensorflow_rankings(key, reduction):
@@ -66,6 +67,7 @@ def test_without_padding_it_is_tensorflow_rankings(key, reduction):
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.first_case("key")
 @every_key
 @pytest.mark.parametrize("junk", [1e6, np.nan])
 def test_padding_is_invisible(key, junk):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfr_ext import losses, objectives
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches.streams import StreamedLists
-from tfr_ext.data.label_distributions import with_label_distributions
+from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.queries import Convention

@@ -11,7 +11,7 @@ import numpy as np
 from tfr_ext.core import grades
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches.streams import StreamedLists
-from tfr_ext.data.label_transforms import binary_labels, expected_labels
+from tfr_ext.data.labels import binary_labels, expected_labels
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.training.data_config import DataConfig
 
