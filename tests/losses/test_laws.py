@@ -78,11 +78,6 @@ LAWS = [
         "tfr/test_tfr_extremes.py::test_padding_is_invisible_to_lists_of_any_size",
     ),
     Law(
-        "training with large steps",
-        "test_extremes.py::test_steps_of_any_size_end_in_no_nan",
-        "tfr/test_tfr_extremes.py::test_adam_with_large_steps_meets_no_nan",
-    ),
-    Law(
         "what is no number shows",
         f"{CONTRACT}what_is_no_number_shows",
         "tfr/test_tfr_extremes.py::test_what_is_not_finite_is_never_hidden",
@@ -113,7 +108,7 @@ LAWS = [
     ),
     Law("defaults from a config", *["test_round_trips.py::test_a_loss_with_its"] * 2),
     Law(
-        "SavedModel, Keras and HDF5 files",
+        "SavedModel and Keras files",
         *["test_round_trips.py::test_a_compiled_model_of_all_losses_comes_back"] * 2,
         for_all=True,
     ),

@@ -32,6 +32,7 @@ def assert_export_gives_the_run(directory):
         assert 0 <= expected <= 1
 
 
+@pytest.mark.grid
 def test_expected_grade_by_command(tmp_path):
     done = train(*SMALL, f"--model_dir={tmp_path}", "--head=expected_grade")
     assert "Exported" in done.stdout
