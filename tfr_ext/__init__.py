@@ -17,7 +17,6 @@ from tfr_ext import (  # noqa: E402
     models,
     objectives,
     relaxations,
-    training,
 )
 from tfr_ext.training import diagnosis  # noqa: E402
 from tfr_ext.version import __version__  # noqa: E402
@@ -33,5 +32,4 @@ __all__ = [
     "models",
     "objectives",
     "relaxations",
-    "training",
 ]
