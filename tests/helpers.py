@@ -116,7 +116,7 @@ def value_and_gradient(loss, labels, scores, *weights):
 def compiled(loss, *specs, jit=False):
     """`gradient_step` of a loss, as a graph of inputs of the given `tf.TensorSpec`."""
     step = functools.partial(gradient_step, loss)
-    return tf.function(step, input_signature=specs, jit_compile=jit)
+    return tf.function(step, input_signature=specs or None, jit_compile=jit)
 
 
 def hparams(directory, num_epochs, **given):

@@ -42,7 +42,8 @@ def test_what_objects_say_with_their_defaults():
         assert repr(thing) and str(thing), name
         for word in WORDS:
             value = getattr(thing, word, None)
-            if value is not None:
+            # A class without arguments has an empty configuration.
+            if value is not None and inspect.signature(type(thing)).parameters:
                 assert value() if callable(value) else value, (name, word)
                 said += 1
     assert said > 20

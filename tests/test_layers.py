@@ -14,19 +14,19 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 # What imports only from itself, its own line and lines above.
 LAYERS = (
-    {"version", "_stack"},
-    {"core"},
-    {"objectives"},
-    {"relaxations", "transport"},
-    {"metrics"},
-    {"losses"},
-    {"data"},
-    {"evaluation"},
-    {"models"},
-    {"datasets"},
-    {"training"},
-    {"tfr_ext"},  # tfr_ext/__init__.py
-    {"pipelines"},
+    ("version", "_stack"),
+    ("core",),
+    ("objectives",),
+    ("relaxations", "transport"),
+    ("metrics",),
+    ("losses",),
+    ("data",),
+    ("evaluation",),
+    ("models",),
+    ("datasets",),
+    ("training",),
+    ("tfr_ext",),  # tfr_ext/__init__.py
+    ("pipelines",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 # Folders whose files have names of their own, or those of the other's counterparts.

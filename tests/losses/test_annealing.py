@@ -235,6 +235,7 @@ TWO_REPLICAS = textwrap.dedent(
 )
 
 
+@pytest.mark.grid
 def test_two_replicas_equal_one():
     done = subprocess.run(
         [sys.executable, "-c", "import tfr_ext\n" + TWO_REPLICAS],

@@ -194,6 +194,7 @@ def test_half_precision_is_computed_in_float32(case, dtype):
     )
 
 
+@pytest.mark.grid
 def test_float64_scores_are_computed_in_float64(case):
     labels, scores = batch(tf.float64)
     value, _ = value_and_gradient(case.build(), labels, scores)

@@ -151,6 +151,7 @@ def starting_points(known, build):
                 yield {**start, switch: value}
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", ALL)
 def test_every_argument_has_an_effect_or_is_refused(name):
     known, build, compute = ALL[name]()

@@ -160,6 +160,7 @@ def test_lists_amid_padding_equal_themselves(case, dtype, mode):
         assert not wrong, (seed, labels, scores, wrong)
 
 
+@pytest.mark.grid
 def test_steps_of_any_size_end_in_no_nan(case):
     loss = case.build()
     rng = np.random.default_rng(1)

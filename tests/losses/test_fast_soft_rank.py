@@ -182,6 +182,7 @@ def test_it_is_a_metric_of_positions():
     )
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_training_improves_the_loss(jit_compile):
     tf.keras.utils.set_random_seed(1)

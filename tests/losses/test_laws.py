@@ -26,9 +26,9 @@ ORACLES = {
     "wass_rank_loss": f"test_wass_rank.py::{EQUAL}",
     "pointwise_kl_binomial_loss": "kl/test_kl.py::test_itemwise_equal_the_oracle",
     "listwise_kl_gaussian_loss": "kl/test_kl.py::test_itemwise_equal_the_oracle",
-    "pointwise_kl_multinomial_loss": "kl/test_kl.py::test_multinomial_equals_the",
-    "pairwise_kl_binomial_loss": "kl/test_kl.py::test_pairwise_equal_the_oracle",
-    "pairwise_kl_gaussian_loss": "kl/test_kl.py::test_pairwise_equal_the_oracle",
+    "pointwise_kl_multinomial_loss": "kl/test_multinomial.py::test_multinomial_eq",
+    "pairwise_kl_binomial_loss": "kl/test_pairwise.py::test_pairwise_equal_the_oracle",
+    "pairwise_kl_gaussian_loss": "kl/test_pairwise.py::test_pairwise_equal_the_oracle",
     "list_net_loss": f"test_baselines.py::{EQUAL}",
     "list_ap_loss": f"test_baselines.py::{EQUAL}",
     "approx_metric_loss": f"test_baselines.py::{EQUAL}",
@@ -78,11 +78,6 @@ LAWS = [
         "tfr/test_tfr_extremes.py::test_padding_is_invisible_to_lists_of_any_size",
     ),
     Law(
-        "training with large steps",
-        "test_extremes.py::test_steps_of_any_size_end_in_no_nan",
-        "tfr/test_tfr_extremes.py::test_adam_with_large_steps_meets_no_nan",
-    ),
-    Law(
         "what is no number shows",
         f"{CONTRACT}what_is_no_number_shows",
         "tfr/test_tfr_extremes.py::test_what_is_not_finite_is_never_hidden",
@@ -113,7 +108,7 @@ LAWS = [
     ),
     Law("defaults from a config", *["test_round_trips.py::test_a_loss_with_its"] * 2),
     Law(
-        "SavedModel, Keras and HDF5 files",
+        "SavedModel and Keras files",
         *["test_round_trips.py::test_a_compiled_model_of_all_losses_comes_back"] * 2,
         for_all=True,
     ),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers import value_and_gradient
 from tfr_ext import losses, objectives, relaxations
 
 _RNG = np.random.default_rng(0)
@@ -58,14 +59,6 @@ NAMED = [
 ]
 
 
-def value_and_slopes(loss):
-    scores = tf.constant(SCORES)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        value = loss(LABELS, scores)
-    return value.numpy(), tape.gradient(value, scores).numpy()
-
-
 @pytest.mark.parametrize(
     ("named", "relaxation", "objective"), NAMED, ids=lambda x: type(x).__name__
 )
@@ -73,7 +66,10 @@ def test_a_named_loss_is_its_relaxation_times_its_objective(
     named, relaxation, objective
 ):
     composed = losses.MetricLoss(relaxation, objective)
-    for found, expected in zip(value_and_slopes(composed), value_and_slopes(named)):
+    for found, expected in zip(
+        value_and_gradient(composed, LABELS, SCORES),
+        value_and_gradient(named, LABELS, SCORES),
+    ):
         np.testing.assert_array_equal(found, expected)
     pair, other = composed.relaxed_metric(), named.relaxed_metric()
     assert pair.name == other.name and pair.sharpness == other.sharpness
@@ -100,7 +96,10 @@ def test_a_function_is_read_off_what_it_returns(form):
     }[form]
     named = losses.SoftSortLoss(form=form, temperature=0.3, topn=4)
     loss = losses.MetricLoss(function, objectives.NDCG(4, expected="gain"))
-    for found, expected in zip(value_and_slopes(loss), value_and_slopes(named)):
+    for found, expected in zip(
+        value_and_gradient(loss, LABELS, SCORES),
+        value_and_gradient(named, LABELS, SCORES),
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 

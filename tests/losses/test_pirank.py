@@ -196,6 +196,7 @@ def test_high_labels_in_float32(top):
     )
 
 
+@pytest.mark.grid
 def test_training_improves_ndcg():
     tf.keras.utils.set_random_seed(1)
     rng = np.random.default_rng(11)

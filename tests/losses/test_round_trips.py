@@ -18,7 +18,9 @@ def test_a_loss_with_its_defaults_comes_back(key):
         assert again.get_config() == loss.get_config()
 
 
-@pytest.mark.parametrize("suffix", [".keras", ".h5", ""])
+@pytest.mark.parametrize(
+    "suffix", [".keras", pytest.param(".h5", marks=pytest.mark.grid), ""]
+)
 def test_a_compiled_model_of_all_losses_comes_back(suffix, tmp_path):
     model = every_key.model(every_key.KEYS)
     model.compile("sgd", {key: losses.get(key) for key in every_key.KEYS})

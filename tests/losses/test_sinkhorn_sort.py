@@ -217,6 +217,7 @@ def test_a_long_list_is_finite():
     assert 0 < value < 1 and np.isfinite(slopes).all() and slopes.any()
 
 
+@pytest.mark.grid
 def test_training_improves_ndcg():
     tf.keras.utils.set_random_seed(3)
     rng = np.random.default_rng(0)

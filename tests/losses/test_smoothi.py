@@ -190,6 +190,7 @@ def learnable_batches(seed=0):
     return tf.data.Dataset.from_tensor_slices((features, labels)).batch(16)
 
 
+@pytest.mark.grid
 def test_in_a_plain_tfr_model_and_loaded_again_without_custom_objects(tmp_path):
     tf.keras.utils.set_random_seed(1)
     model = tfr_model()

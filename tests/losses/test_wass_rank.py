@@ -268,6 +268,7 @@ def learnable(seed=0):
     return x, y
 
 
+@pytest.mark.grid
 def test_training_improves_ndcg_and_reports_the_diagnostics():
     tf.keras.utils.set_random_seed(3)
     x, y = learnable()

@@ -44,7 +44,7 @@ def metric(
             for r in range(depth):
                 total += p[r] * sum(p[: r + 1]) / (r + 1)
             return total / sum(binary)
-        return _cascade(p)
+        return cascade(p)
     if name == "opa":
         at_ranks = [at(r, labels) for r in range(size)]
         right = wrong = 0
@@ -71,8 +71,8 @@ def metric(
             return [(2**x - 1) / 2**max_label for x in grades]
 
         best = sorted(labels, reverse=True)[:depth]
-        ideal = _cascade(stops(best)) if name == "nerr" else 1.0
-        return _cascade(stops(relevance)) / ideal
+        ideal = cascade(stops(best)) if name == "nerr" else 1.0
+        return cascade(stops(relevance)) / ideal
     if name == "arp":
         cost = sum((r + 1) * x for r, x in enumerate(relevance))
         if topn is not None and topn < size:
@@ -93,7 +93,7 @@ def dcg(gains):
     return sum(g / math.log2(r + 2) for r, g in enumerate(gains))
 
 
-def _cascade(stops):
+def cascade(stops):
     total, going_on = 0.0, 1.0
     for r, stop in enumerate(stops):
         total += going_on * stop / (r + 1)

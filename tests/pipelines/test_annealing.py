@@ -33,6 +33,7 @@ def undisturbed(tmp_path_factory):
     return directory
 
 
+@pytest.mark.grid
 def test_history_and_tensorboard_have_the_values(undisturbed):
     last_steps = STEPS * np.arange(1, 6) - 1
     expected = np.minimum(2 * 3.0 ** (last_steps / STEPS), 40)

@@ -167,6 +167,7 @@ def experiment(folds, tmp_path_factory):
     return out, flags, done
 
 
+@pytest.mark.grid
 def test_an_experiment_chooses_trains_and_compares(experiment):
     out, _, done = experiment
     assert done.returncode == 1  # Something failed, which is told; the rest is there.
@@ -226,6 +227,26 @@ def test_an_experiment_chooses_trains_and_compares(experiment):
     assert "per_query.tsv" in kept and not kept & {"checkpoints", "export"}
 
 
+def test_a_small_experiment(folds, tmp_path):
+    """One method on two folds; the larger ones are of a grid."""
+    done = run_command(
+        "pipelines.experiment",
+        *[flag for flag in flags_of(folds) if not flag.startswith("--method=SmoothI")],
+        *("--seeds=1", "--num_epochs=1", f"--output_dir={tmp_path}"),
+    )
+    assert done.stdout.startswith("1 method, 1 candidate, 2 folds, 1 seed.")
+    found = rows(tmp_path / "cells.tsv")
+    assert [(row["fold"], row["status"]) for row in found] == [
+        ("1", "finished"),
+        ("2", "finished"),
+    ]
+    (run,) = _compared(tmp_path)
+    mean = np.mean([float(row["test_ndcg"]) for row in found])
+    assert run["metrics"]["ndcg"]["mean"] == pytest.approx(mean)
+    assert f"{mean:.3f}" in (tmp_path / "table.md").read_text()
+
+
+@pytest.mark.grid
 def test_an_experiment_with_one_method_prints_its_table(folds, experiment, tmp_path):
     out, _, _ = experiment
     done = run_command(

@@ -32,6 +32,7 @@ def assert_export_gives_the_run(directory):
         assert 0 <= expected <= 1
 
 
+@pytest.mark.grid
 def test_expected_grade_by_command(tmp_path):
     done = train(*SMALL, f"--model_dir={tmp_path}", "--head=expected_grade")
     assert "Exported" in done.stdout
@@ -53,7 +54,7 @@ def test_grades_by_command_and_its_metrics(tmp_path):
     )
 
 
-@pytest.mark.first_case
+@pytest.mark.grid
 @pytest.mark.parametrize("given", [False, True], ids=["one-hot", "distributions"])
 def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
     lists = make_lists([4, 3, 5, 2] * 3, labels=np.arange(42) % 3)

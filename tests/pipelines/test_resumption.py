@@ -60,6 +60,7 @@ def train(folder, *others):
     return run_command("pipelines.train", *flags_of(folder, *others), check=False)
 
 
+@pytest.mark.grid
 def test_the_last_lines_name_all_files(folder):
     shutil.rmtree(folder / "model")
     done = train(folder)

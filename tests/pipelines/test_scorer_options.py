@@ -45,6 +45,7 @@ def rows(path):
         return list(csv.DictReader(file, delimiter="\t"))
 
 
+@pytest.mark.grid
 def test_the_network_of_flags_is_exported_and_written_down(run, tmp_path):
     directory, _ = run
     written = (directory / "flags.cfg").read_text().splitlines()

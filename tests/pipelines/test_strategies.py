@@ -133,7 +133,7 @@ def test_two_processes(alone, tmp_path, chief):
     assert sorted(os.listdir(tmp_path / "model")) == sorted(os.listdir(alone))
 
 
-@pytest.mark.first_case
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "flags",
     [

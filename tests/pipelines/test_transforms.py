@@ -246,6 +246,7 @@ def runs(tmp_path_factory):
     return directory, json.loads(done.stdout.splitlines()[-1]), done.stdout
 
 
+@pytest.mark.grid
 def test_wrong_flags_are_told_before_training(runs):
     directory, told, _ = runs
     for number, (given, parts) in enumerate(WRONG):
@@ -254,6 +255,7 @@ def test_wrong_flags_are_told_before_training(runs):
         assert not (directory / str(number)).exists()
 
 
+@pytest.mark.grid
 def test_judgement_distributions_become_labels(runs):
     directory, told, printed = runs
     assert told[len(WRONG) :] == ["", "", ""]

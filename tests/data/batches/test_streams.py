@@ -245,6 +245,7 @@ print(re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())[1])
 """
 
 
+@pytest.mark.grid
 def test_memory_does_not_grow_with_the_number_of_files(tmp_path):
     """Of lists in memory, four more files would add 120 MB."""
     records = protos(make_lists([50] * 512, num_features=300))

@@ -136,6 +136,7 @@ def test_padding_is_invisible_to_lists_of_any_size(key, kwargs, mode, dtype):
         assert (np.abs(found - slopes) <= near).all()
 
 
+@pytest.mark.grid
 @every_case
 def test_adam_with_large_steps_meets_no_nan(key, kwargs):
     _, (labels, scores), _ = random_batch(11, TOP)
