@@ -17,6 +17,7 @@ from tfr_ext import (  # noqa: E402
     models,
     objectives,
     relaxations,
+    training,
 )
 from tfr_ext.training import diagnosis  # noqa: E402
 from tfr_ext.version import __version__  # noqa: E402
@@ -32,4 +33,5 @@ __all__ = [
     "models",
     "objectives",
     "relaxations",
+    "training",
 ]
