@@ -9,4 +9,4 @@ if sys.argv[:1] == ["-m"]:  # A command is starting, and TensorFlow takes second
 
 # Before TensorFlow, so that it finds the Keras that TensorFlow Ranking needs.
 with quiet_start.hidden():
-    import tfr_ext  # noqa: F401
+    from tfr_ext import _stack  # noqa: F401

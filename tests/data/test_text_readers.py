@@ -1,12 +1,14 @@
 """What is the same for all readers of text: marks, numbers, names, lines and pipes."""
 
 import gzip
+import io
 import json
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -149,19 +151,21 @@ def test_a_line_that_is_too_long_is_told_with_its_line(reader, pack, path, monke
 
 
 @pytest.mark.parametrize("reader", sorted(LINES.keys() - {"letor range", "per query"}))
-def test_a_pipe_says_that_it_waits_and_is_read(reader, path, tmp_path, capfd):
+def test_a_pipe_says_that_it_waits_and_is_read(reader, path, tmp_path, monkeypatch):
     expected = written(path, reader)
     pipe = str(tmp_path / "pipe")
     os.mkfifo(pipe)
+    # Not capfd, which may lose a character that is written while it reads.
+    told = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", told)
     found = []
     thread = threading.Thread(
         target=lambda: found.append(LINES[reader][0](pipe)), daemon=True
     )
     thread.start()
-    told = ""
-    while "waiting" not in told and thread.is_alive():
-        told += capfd.readouterr().err
-    assert f"{pipe} is a pipe" in told
+    while "waiting" not in told.getvalue() and thread.is_alive():
+        time.sleep(0.01)
+    assert f"{pipe} is a pipe" in told.getvalue()
     with open(pipe, "wb") as file:
         file.write(path.read_bytes())
     thread.join()

@@ -16,8 +16,9 @@ def random_case(rng, size, depth):
     return rows, rng.integers(0, 4, size).astype(float)
 
 
+@pytest.mark.first_case("metric")
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("topn", [None, 1, 2, 5, 50])
+@pytest.mark.parametrize("topn", [2, None, 1, 5, 50])
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -49,5 +49,5 @@ def reject_paths(config: DataConfig) -> None:
         if paths(config, split):
             raise ValueError(
                 f"`{split}_path` is given, but `dataset` is {config.dataset!r}. Add "
-                "`dataset='text'`, or 'elwc'."
+                "`dataset='text'` or `dataset='elwc'`."
             )
