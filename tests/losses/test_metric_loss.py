@@ -146,7 +146,7 @@ def test_a_compiled_model_loads_with_it(tmp_path, save_format):
         ),
         (
             lambda: (relaxations.ApproxPositions(beta=2.0), objectives.NDCG()),
-            "`beta` has an effect only with `topn` or metric 'map'",
+            "`beta` has an effect only with `topn`, or a metric that compares",
         ),
         (
             lambda: (relaxations.SmoothI, objectives.NDCG()),

@@ -1,12 +1,15 @@
 """Metrics by name, and what they know of themselves."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfr_ext import metrics, objectives
+from tests.helpers import make_lists
+from tfr_ext import evaluation, losses, metrics, objectives
+from tfr_ext.objectives import registry
 
 
 def test_every_module_of_a_metric_is_found():
@@ -80,3 +83,32 @@ def test_a_metric_of_ranks_alone_has_none_of_positions():
     x = tf.ones([1, 3])
     with pytest.raises(ValueError, match="MRR cannot be read off positions"):
         objectives.MRR().at_positions(x, x, x > 0)
+
+
+def test_a_metric_that_is_registered_is_known_to_all():
+    """Nothing but its module names a metric: here, the label at the first rank."""
+
+    @dataclasses.dataclass(frozen=True)
+    class First(objectives.Graded):
+        NAME = "first"
+        TITLE = "First"
+
+        def _value(self, ranked, labels, mask):
+            return ranked[:, 0]
+
+    objectives.register(First)
+    try:
+        lists = make_lists([3, 2], labels=[0, 1, 2, 0, 1])
+        scores = np.array([1.0, 3.0, 2.0, 1.0, 2.0])
+        assert evaluation.parse_names(["first@2"]) == ["first_2"]
+        found = evaluation.per_query(lists, scores, ["first"])
+        np.testing.assert_array_equal(found["first"], [1, 1])
+        metric = metrics.RankingMetric("first")
+        assert float(metric([[0.0, 1.0, 2.0]], [[1.0, 2.0, 3.0]])) == 2.0
+        assert registry.title("first_2") == "First@2"
+        loss = losses.SmoothILoss(metric="first")
+        assert losses.SmoothILoss.from_config(loss.get_config()).relaxed_metric()
+    finally:
+        del registry._METRICS["first"]
+    with pytest.raises(ValueError, match="Unknown metric 'first'"):
+        evaluation.parse_names(["first"])
