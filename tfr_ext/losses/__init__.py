@@ -34,7 +34,7 @@ from tfr_ext.losses.pirank import PiRankARPLoss, PiRankNDCGLoss
 from tfr_ext.losses.sinkhorn_sort import SinkhornSortLoss
 from tfr_ext.losses.smoothi import SmoothILoss
 from tfr_ext.losses.soft_sort import SoftSortLoss
-from tfr_ext.losses.tfr.classes import LOSSES as _TFR_LOSSES
+from tfr_ext.losses.tfr.classes import LOSSES as TFR_LOSSES
 from tfr_ext.losses.tfr.mended import TFRLoss
 from tfr_ext.losses.wass_rank import WassRankLoss
 
@@ -93,7 +93,7 @@ _LOSSES: dict[str, type[RankingLoss]] = {
 
 def keys() -> list[str]:
     """Returns the keys that `get` knows: ours, then those of `tfr.keras.losses`."""
-    return [*_LOSSES, *_TFR_LOSSES]
+    return [*_LOSSES, *TFR_LOSSES]
 
 
 def get(
@@ -172,13 +172,13 @@ def check_parameter(loss: str, argument: str) -> None:
         f"Its parameters are: {', '.join(known)}."
     )
     if argument.startswith("lambda_weight"):
-        takers = [key for key, cls in _TFR_LOSSES.items() if cls.LAMBDA_WEIGHTS]
+        takers = [key for key, cls in TFR_LOSSES.items() if cls.LAMBDA_WEIGHTS]
         message += f" Lambda weights are for: {', '.join(takers)}."
     raise ValueError(message)
 
 
 def _loss_class(loss: str) -> type[tf.keras.losses.Loss]:
-    cls = _LOSSES.get(loss) or _TFR_LOSSES.get(loss)
+    cls = _LOSSES.get(loss) or TFR_LOSSES.get(loss)
     if cls is None:
         raise ValueError(
             f"Unknown loss {loss!r}{checks.near(loss, keys())} "

@@ -159,5 +159,5 @@ def test_errors_of_the_flags(tmp_path, run):
         run(*given, out, "--num_features=5")
     with pytest.raises(FileNotFoundError, match="No file matches"):
         run("--dataset=text", "--train_path=/no/file", out)
-    with pytest.raises(ValueError, match="--dataset is 'synthetic'"):
+    with pytest.raises(ValueError, match="`dataset` is 'synthetic'"):
         run(*given, "--dataset=synthetic", out)
