@@ -31,6 +31,7 @@ def oracle(name, convention):
     return values
 
 
+@pytest.mark.first_case("empty_list")
 @pytest.mark.parametrize("gain", ["exponential", "linear"])
 @pytest.mark.parametrize("empty_list", ["zero", "one", "skip"])
 @pytest.mark.parametrize("threshold", [1.0, 3.0])
