@@ -132,7 +132,7 @@ def test_labels_below_a_threshold_are_told():
     low = [0, 0.25, 0.75]
     assert told(low, "smoothi_loss") == told(low, "mean_squared_loss") == []
     (line,) = told(low, "smoothi_loss", ["ndcg_10", "map", "mrr_5", "map"])
-    assert "--relevance_threshold=1: the highest is 0.75" in line
+    assert "`relevance_threshold=1`: the highest is 0.75" in line
     assert "nothing is relevant to map, mrr_5" in line
     assert told(low, "smoothi_loss", ["map"], threshold=0.75) == []
     for key, kw in (

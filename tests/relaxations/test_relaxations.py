@@ -60,6 +60,7 @@ def test_smoothi_expectation_equals_the_matrix_product(num_ranks, stop_gradient,
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "xla"])
 def test_rows_left_out_for_being_uniform_are_uniform(jit):
     """Past the rows that rounding can tell apart, the long way gives the same."""

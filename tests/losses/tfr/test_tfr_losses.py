@@ -92,6 +92,7 @@ def test_padding_is_invisible(key, junk):
         assert not padded_slopes[wide_labels < 0].any()
 
 
+@pytest.mark.first_case
 @every_key
 def test_a_label_that_is_nan_shows(key):
     """TensorFlow Ranking takes it for padding."""

@@ -252,6 +252,7 @@ def test_no_callback_is_slow(tmp_path, monkeypatch, capfd):
     assert not board._implements_train_batch_hooks()
 
 
+@pytest.mark.grid
 def test_training_is_the_same_with_and_without_and_resumed(tmp_path):
     plain = make_pipeline(tmp_path / "plain", 2).train_and_validate()
     for epochs in (1, 2):

@@ -79,7 +79,7 @@ def test_the_command_tells_them_by_the_gain_in_use():
     (line,) = told("smoothi_loss", "linear")
     assert line.endswith(" or so, or give `params['gain']='linear'`.")
     (line,) = told("smoothi_loss", "exponential")
-    assert line.endswith(" give --loss_param=gain=linear and --gain=linear.")
+    assert line.endswith(" give `params['gain']='linear'` and `gain='linear'`.")
     (line,) = told("approx_metric_loss", "linear", gain="power")
     assert line.startswith(f"{start} it ")
     assert told("smoothi_loss", "linear", gain="linear") == []
