@@ -252,26 +252,17 @@ class _Run:
             self._builder(splits, head),
             datasets,
             pipeline.RankingHparams(
-                model_dir=self._model_dir,
-                num_epochs=config.num_epochs,
+                **_same_settings(config),
                 steps_per_epoch=None,
                 validation_steps=None,
-                learning_rate=config.learning_rate,
-                learning_rate_schedule=config.learning_rate_schedule,
                 loss=config.loss.loss,
                 loss_params=loss_params,
                 loss_schedules=dict(config.loss.schedules),
-                optimizer=config.optimizer,
-                early_stopping_patience=config.early_stopping_patience,
-                monitor=config.monitor,
                 convention=convention,
-                jit_compile=config.jit_compile,
                 grade_values=head.trained_values,
                 label_values=self._checked.labels.values
                 or head.label_values(splits.train),
                 loss_diagnostics=config.loss.loss_diagnostics,
-                checkpoint_epochs=config.checkpoint_epochs,
-                steps_per_execution=config.steps_per_execution,
                 resume=not config.overwrite and self._directory.has_trained,
             ),
             self._strategy,
@@ -388,3 +379,16 @@ class _Run:
         return TrainingResult(
             results, trained.history, trained.best_epoch, paths, lambda: trained.model
         )
+
+
+def _same_settings(config: TrainingConfig) -> dict[str, Any]:
+    """Returns the settings that are hyper-parameters of the pipeline as they are.
+
+    A setting that reaches `fit` is a field of both, and named nowhere in between.
+    """
+    names = {field.name for field in dataclasses.fields(pipeline.RankingHparams)}
+    return {
+        field.name: getattr(config, field.name)
+        for field in dataclasses.fields(config)
+        if field.name in names - {"loss", "strategy"}
+    }
