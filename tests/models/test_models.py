@@ -256,6 +256,7 @@ def test_one_sigmoid_layer_drops_inputs():
     assert np.abs(dropped - scores).max() > 1e-3
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("compact", "jit", "policy"),
     [(True, False, "float32"), (False, True, "mixed_bfloat16")],

@@ -170,7 +170,7 @@ def test_a_broken_export_is_named(text, tmp_path):
         export._read_max_label(str(path))
 
 
-@pytest.mark.first_case
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "name", ["checkpoints/state.json", "metrics.json", "checkpoints/last-2.index",
              "checkpoints/last-2.data-00000-of-00001"]

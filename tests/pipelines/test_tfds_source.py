@@ -102,6 +102,7 @@ def test_a_model_of_another_width(config, files):
         source.read("test", 45)
 
 
+@pytest.mark.grid
 def test_training_on_mq2008(tmp_path):
     layouts.write_fold(tmp_path / "files" / "MQ2008" / "Fold1", 46)
     done = run_command(

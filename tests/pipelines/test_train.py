@@ -106,6 +106,7 @@ def test_the_export_gives_the_scores_of_the_run(run):
             np.testing.assert_allclose(written, score, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.grid
 def test_the_same_seed_gives_the_same_result_and_flags_cfg_reproduces(run, tmp_path):
     directory, _ = run
     train(f"--flagfile={directory}/flags.cfg", f"--model_dir={tmp_path}")

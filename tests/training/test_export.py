@@ -162,6 +162,7 @@ def any_export(request, tmp_path_factory):
     return export.export_ranker(model, str(tmp_path_factory.mktemp("export")))
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("load", LOADERS)
 @pytest.mark.parametrize("name", ["serving_default", "masked", "elwc"])
 def test_a_nan_shows_in_its_list_and_nowhere_else(name, load, any_export):
@@ -185,6 +186,7 @@ def test_a_nan_shows_in_its_list_and_nowhere_else(name, load, any_export):
         np.testing.assert_array_equal(scores[others], clean[others])
 
 
+@pytest.mark.first_case("name")
 @pytest.mark.parametrize("load", LOADERS)
 @pytest.mark.parametrize("name", ["serving_default", "masked", "elwc"])
 def test_a_request_of_another_width_is_refused(name, load, any_export):
@@ -237,6 +239,7 @@ def test_elwc_takes_the_names_of_the_training_data(load, named_export):
     assert (scores[~mask] == np.finfo(np.float32).min).all()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("load", LOADERS)
 @pytest.mark.parametrize(
     ("wrong", "told"),
