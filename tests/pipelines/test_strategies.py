@@ -12,6 +12,9 @@ import pytest
 
 from tests.commands import ROOT, train
 
+# Two replicas of each loss are tested in tests/losses/test_replicas.py.
+pytestmark = pytest.mark.grid
+
 # 66 training lists in batches of 13, which is 7 + 6 lists: unequal shares; the last
 # batch has one list, so that one of two replicas has none.
 FLAGS = (
@@ -66,7 +69,6 @@ def test_mirrored_over_two_devices(alone, tmp_path):
     assert_same_run(tmp_path, alone)
 
 
-@pytest.mark.grid
 def test_mirrored_with_a_loss_of_tfr(alone_with_tfr, tmp_path):
     train(
         *FLAGS,
@@ -88,7 +90,6 @@ def free_ports(count):
     return ports
 
 
-@pytest.mark.grid
 @pytest.mark.parametrize("chief", [False, True], ids=["workers", "chief"])
 def test_two_processes(alone, tmp_path, chief):
     ports = free_ports(2)
@@ -133,7 +134,6 @@ def test_two_processes(alone, tmp_path, chief):
     assert sorted(os.listdir(tmp_path / "model")) == sorted(os.listdir(alone))
 
 
-@pytest.mark.grid
 @pytest.mark.parametrize(
     "flags",
     [
