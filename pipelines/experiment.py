@@ -13,6 +13,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import Iterable, Sized
+from typing import Any
 
 import tensorflow as tf
 from absl import flags
@@ -38,6 +39,11 @@ from tfr_ext.version import __version__
 
 FLAGS = flags.FLAGS
 
+# What tells where the lists of all cells come from.
+_WHERE = (
+    *("dataset", "train_path", "valid_path", "test_path", "data_dir", "manual_dir"),
+    *("list_size", "eval_list_size", "seed", "data_seed"),
+)
 _MOST_USED = (
     *("output_dir", "method", "folds", "seeds", "dataset", "metrics", "monitor"),
     *("select_by", "jobs", "cells_dir"),
@@ -106,13 +112,22 @@ def experiment() -> None:
         config,
         methods,
         config_flags.given(TrainingConfig, FLAGS),
-        config_flags.read(DataConfig, FLAGS),
+        _data(),
         select_by,
         options,
     )
     with lock.alone(FLAGS.output_dir, "experiment"):
         with lock.alone(config.cells_directory(), "experiment"):
             _run(work)
+
+
+def _data() -> DataConfig:
+    """Returns where the lists of all cells come from.
+
+    Methods may complete the other settings, which are checked with those of each cell.
+    """
+    where: dict[str, Any] = {name: FLAGS[name].value for name in _WHERE}
+    return DataConfig(**where)
 
 
 def _run(work: _Experiment) -> None:

@@ -95,9 +95,11 @@ def _cells(plan: Plan) -> list[Cell]:
             base = candidates.in_fold(plan.base, fold)
             for seed in plan.seeds:
                 arguments = (*base, *candidate.arguments(fold), f"--seed={seed}")
+                values: dict[str, Any] = {}
                 try:
                     parsed = parse([*_defaults(plan.keep_models), *arguments])
                     config = parsed.settings
+                    values = _values(config)
                     if fold == plan.folds[0] and seed == plan.seeds[0]:
                         training_checks.check(config)
                     source = _data_source(parsed)
@@ -107,7 +109,7 @@ def _cells(plan: Plan) -> list[Cell]:
                 except (*failures.MENDABLE, flags.Error) as error:
                     raise ValueError(
                         f"--method={candidate.method}, candidate {candidate.text!r}, "
-                        f"fold {fold}: {failures.explain(error)}"
+                        f"fold {fold}: {failures.explain(error, values)}"
                     ) from error
                 key = _key(plan, parsed, digests[source])
                 directory = os.path.join(plan.cells_dir, key)
@@ -121,6 +123,11 @@ def _cells(plan: Plan) -> list[Cell]:
                     )
                 cells.append(cell)
     return cells
+
+
+def _values(config: TrainingConfig) -> dict[str, Any]:
+    """Returns the settings by the names of their flags."""
+    return {place.key: place.value(config) for place in places(TrainingConfig)}
 
 
 def _key(plan: Plan, parsed: config_flags.Parsed, digest: str) -> str:
@@ -183,8 +190,7 @@ def _train(cell: Cell, keep_models: bool) -> bool:
         is_other = run_directory.is_other_run(config)
         train(dataclasses.replace(config, overwrite=is_other))
     except failures.MENDABLE as error:
-        values = {place.key: place.value(config) for place in places(TrainingConfig)}
-        told = failures.explain(error, values)
+        told = failures.explain(error, _values(config))
         print(f"Error: {' '.join(told.split())}", flush=True)
         return False
     except Exception as error:  # whatever it is: the others go on

@@ -229,9 +229,14 @@ def test_an_experiment_chooses_trains_and_compares(experiment):
 
 def test_a_small_experiment(folds, tmp_path):
     """One method on two folds; the larger ones are of a grid."""
+    flags = [
+        flag for flag in flags_of(folds) if not flag.startswith("--method=SmoothI")
+    ]
     done = run_command(
         "pipelines.experiment",
-        *[flag for flag in flags_of(folds) if not flag.startswith("--method=SmoothI")],
+        # The method completes what is common: alone, --first_stage_feature is refused.
+        *[f"{x} --list_size=3" if x.startswith("--method=") else x for x in flags],
+        "--first_stage_feature=1",
         *("--seeds=1", "--num_epochs=1", f"--output_dir={tmp_path}"),
     )
     assert done.stdout.startswith("1 method, 1 candidate, 2 folds, 1 seed.")

@@ -1,4 +1,4 @@
-"""Lines for whoever runs something: printed, in the words of the one who prints them.
+"""Prints what the library tells, in the words of the program that calls it.
 
 The library speaks of its arguments, as in `` `batch_size=8` ``. A program in which
 these have other names, such as a command with its flags, puts those in their place.

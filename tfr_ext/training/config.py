@@ -190,8 +190,8 @@ class TrainingConfig(Settings):
     steps_per_execution: int = setting(
         1,
         "Training steps that TensorFlow runs before Python sees them. More are faster "
-        "where steps are short; the loss is then looked at, and its scheduled "
-        "parameters set, once for all of them.",
+        "where steps are short; the loss is then checked, and its scheduled "
+        "parameters are set, only once per run of so many steps.",
         group="training",
         low=1,
     )

@@ -220,8 +220,8 @@ class DataConfig(Settings):
         if weights and (len(weights) < 2 or list(weights) != sorted({*weights})):
             received = ",".join(f"{weight:g}" for weight in weights)
             raise ValueError(
-                "`label_weights` must be finite numbers separated by commas, at least "
-                f"two, each above the one before. Received: {received}."
+                "`label_weights` must be at least two finite numbers, each above the "
+                f"one before. Received: {received}."
             )
         threshold = self.binarize_labels
         if threshold is not None and threshold <= 0:

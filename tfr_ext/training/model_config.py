@@ -43,9 +43,9 @@ class ModelConfig(Settings):
     )
     grade_values: tuple[float, ...] = setting(
         (),
-        "Value of each grade, rising, for `head='expected_grade'` and 'grades'. Evenly "
-        "from 0 to 1 for the grades 0 to `max_label`, or to the highest label of the "
-        "training data, if left out.",
+        "Value of each grade, rising, for `head='expected_grade'` and "
+        "`head='grades'`. Evenly from 0 to 1 for the grades 0 to `max_label`, or to "
+        "the highest label of the training data, if left out.",
         group="model",
         kind="numbers",
     )
@@ -135,8 +135,8 @@ class LossConfig(Settings):
     lambda_weight: str | None = setting(
         None,
         "A lambda weight, which makes a loss of TensorFlow Ranking follow a metric: "
-        f"{', '.join(lambda_weights.names())}. An empty one drops it and its "
-        "parameters.",
+        f"{', '.join(lambda_weights.names())}. `lambda_weight=''` drops it "
+        "and its parameters.",
         group="loss",
         kind="text",
     )

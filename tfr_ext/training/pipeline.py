@@ -52,6 +52,8 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
             `diagnosis.TrainingDiagnosis`, and the metrics that the loss has of itself
             are computed.
         checkpoint_epochs: epochs from one checkpoint to the next.
+        steps_per_execution: training steps that TensorFlow runs before Python sees
+            them.
         resume: whether training goes on from the checkpoints in `model_dir`; else they
             are replaced.
     """

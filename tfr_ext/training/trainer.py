@@ -54,7 +54,8 @@ class TrainingResult:
         history: per epoch, the loss and metrics in training and validation; empty if
             a finished run was found whose checkpoints are gone.
         best_epoch: the best epoch by the monitored metric, counted from 1.
-        paths: the files and directories of the run, by name.
+        paths: the files and directories of the run, by name; 'export' has the versions
+            of the exported model.
         load_model: makes `model`.
     """
 
@@ -373,11 +374,12 @@ class _Run:
             + f"\nWritten in {directory}: {', '.join(files.present())}"
             + (f"\nExported for serving: {exported}" if exported else "")
         )
-        paths = self._paths()
-        if exported is not None:
-            paths["export"] = exported
         return TrainingResult(
-            results, trained.history, trained.best_epoch, paths, lambda: trained.model
+            results,
+            trained.history,
+            trained.best_epoch,
+            self._paths(),
+            lambda: trained.model,
         )
 
 

@@ -200,11 +200,21 @@ def test_a_label_above_max_label_is_the_cause_of_a_bad_loss():
 
 def test_a_bad_loss_is_told_with_what_can_cause_it():
     stop = diagnosis.StopAtBadLoss()
+    for batch in range(3):
+        stop.on_train_batch_end(batch, {"loss": 1.0})
     for value in (np.nan, np.inf):
         with pytest.raises(FloatingPointError) as error:
             stop.on_train_batch_end(3, {"loss": value})
         for part in ("epoch 1, batch 4", "A label above max_label", "infinite score"):
             assert part in str(error.value)
+
+
+def test_a_bad_loss_of_several_steps_at_a_time_is_of_one_of_them():
+    stop = diagnosis.StopAtBadLoss(lambda epoch, batch: pytest.fail("looked at one"))
+    stop.on_epoch_begin(1)
+    stop.on_train_batch_end(1, {"loss": 1.0})
+    with pytest.raises(FloatingPointError, match="epoch 2, one of the batches 3 to 4"):
+        stop.on_train_batch_end(3, {"loss": np.nan})
 
 
 def test_wrong_arguments_are_told():

@@ -18,7 +18,6 @@ from tfr_ext.losses.tfr.classes import (
     SoftmaxLoss,
     UniqueSoftmaxLoss,
     YetiLogisticLoss,
-    _SoftmaxLoss,
 )
 from tfr_ext.losses.tfr.mended import TFRLoss
 
@@ -41,5 +40,4 @@ __all__ = [
     "TFRLoss",
     "UniqueSoftmaxLoss",
     "YetiLogisticLoss",
-    "_SoftmaxLoss",
 ]

@@ -113,26 +113,29 @@ class StopAtBadLoss(tf.keras.callbacks.Callback):
                 for the cause in it.
         """
         super().__init__()
-        self._epoch = 0
+        self._epoch = self._next = 0
         self._batch = batch
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """See `tf.keras.callbacks.Callback`."""
-        self._epoch = epoch
+        self._epoch, self._next = epoch, 0
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """See `tf.keras.callbacks.Callback`."""
+        first, self._next = self._next, batch + 1
         loss = float((logs or {}).get("loss", 0.0))
         if loss - loss != 0:  # NaN or infinite
-            reason = ""
-            if self._batch is not None:
+            where, reason = f"batch {batch + 1}", ""
+            if first < batch:  # `steps_per_execution` of them were run at a time.
+                where = f"one of the batches {first + 1} to {batch + 1}"
+            elif self._batch is not None:
                 features, labels = self._batch(self._epoch, batch)
                 reason = f"{cause(self.model, features, labels)} "
             raise FloatingPointError(
                 f"The loss became {loss} in epoch {self._epoch + 1}, "
-                f"batch {batch + 1}. {reason}Try a smaller `learning_rate`, or other "
+                f"{where}. {reason}Try a smaller `learning_rate`, or other "
                 "parameters of the loss. A label above max_label, an infinite score, "
                 "or features of very different scales can cause it too."
             )

@@ -13,7 +13,7 @@ from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc import features, manifest, shards
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.reading import ElwcReader
-from tfr_ext.data.letor.diagnosis import DataFormatError
+from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources.source import SPLITS, paths
