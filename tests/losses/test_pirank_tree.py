@@ -202,6 +202,7 @@ def test_equal_scores_tie_at_every_height(dtype):
     np.testing.assert_allclose(slopes[0], expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
 def test_default_trees_in_graphs_of_unknown_shapes_equal_eager(jit):
     loss = losses.PiRankNDCGLoss(topn=None, depth=3, straight_through=False)

@@ -40,6 +40,7 @@ def test_with_the_papers_parameters_20_iterations_are_far_from_it():
     np.testing.assert_allclose(value(), expected, rtol=1e-11)
 
 
+@pytest.mark.grid
 def test_with_iterations_enough_the_error_falls_with_the_regularization():
     errors = [
         EXACT - value(regularization=regularization, num_iterations=num_iterations)

@@ -202,7 +202,7 @@ def build(train, **kwargs):
     return models.model_builder(5, scorer, transforms).build()
 
 
-@pytest.mark.first_case
+@pytest.mark.grid
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("compact", [False, True])
 def test_a_model_trains_on_raw_features_as_another_on_transformed_ones(compact, jit):

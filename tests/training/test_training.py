@@ -64,7 +64,7 @@ def test_the_result_is_what_the_files_have(result, directory):
 def test_a_finished_run_is_found_with_its_model(result, directory, capsys):
     found = train(dataclasses.replace(CONFIG, model_dir=directory / "run"))
     assert "finished: there is nothing to do" in capsys.readouterr().out
-    for name in ("metrics", "history", "best_epoch"):
+    for name in ("metrics", "history", "best_epoch", "paths"):
         assert getattr(found, name) == getattr(result, name)
     np.testing.assert_array_equal(
         data.score_lists(found.model, lists(), 8),

@@ -301,6 +301,8 @@ class _Run:
         """Returns where the files of the run are, by their names."""
         files = self._directory.files
         names = [name.rstrip("/") for name in files.present()]
+        if os.path.isdir(files.path("export")):
+            names.append("export")
         return {name: files.path(name) for name in names}
 
     def _report(

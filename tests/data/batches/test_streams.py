@@ -80,6 +80,7 @@ def test_an_epoch_has_every_list_once(tmp_path, small_runs, num_files, max_paddi
         assert batched.num_batches == 14  # ceil(53 / 4): only the last is not full.
 
 
+@pytest.mark.grid
 def test_the_order_depends_on_seed_and_epoch_only(tmp_path, small_runs):
     files = spread(tmp_path, make_lists(LENGTHS), 5)
 

@@ -91,6 +91,7 @@ def test_the_source_is_not_overwritten(tmp_path, run):
     assert files_of(out) == before
 
 
+@pytest.mark.grid
 def test_names_of_directories_are_not_patterns(tmp_path, run):
     for number, name in enumerate(("x1", "x[1]", "a,b")):
         run(*text_flags(tmp_path, seed=number), f"--output_dir={tmp_path / name}")
