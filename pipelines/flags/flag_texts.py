@@ -131,6 +131,5 @@ def parse_numbers(texts: list[str], flag: str) -> list[float]:
         return [parser.parse(text) for text in texts]
     except ValueError:
         raise ValueError(
-            f"--{flag} must be finite numbers separated by commas. "
-            f"Received: {','.join(texts)}."
+            f"--{flag} must be finite numbers separated by commas. Received: {texts}."
         ) from None
