@@ -128,9 +128,7 @@ def test_what_is_no_number_shows(case):
                     if case.couples_lists:
                         assert np.isfinite(others).all(), (name, wrong, item, value)
                     else:
-                        np.testing.assert_allclose(
-                            others, clean[[0, 2]], rtol=1e-6, atol=1e-6
-                        )
+                        np.testing.assert_allclose(others, clean[[0, 2]], rtol=1e-6)
 
 
 def test_a_label_above_the_highest_shows(case):
