@@ -3,8 +3,9 @@
 python -m pipelines.experiment --flagfile=configs/experiments/NAME.cfg --output_dir=DIR
 
 This command also takes every flag of `pipelines.train`, which then holds for all
-methods; `{fold}` in its value stands for the fold. Finished work is not repeated: if
-the experiment was killed, the same command goes on with it.
+methods, as do those of other commands that methods name, for the methods whose command
+has them; `{fold}` in a value stands for the fold. Finished work is not repeated: if the
+experiment was killed, the same command goes on with it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import tensorflow as tf
@@ -29,10 +30,11 @@ from pipelines.experiments import (
     selection,
 )
 from pipelines.experiments.experiment_config import ExperimentConfig
+from pipelines.experiments.kinds import KINDS
 from pipelines.flags import config_flags
 from tfr_ext.core import lock
+from tfr_ext.core.settings import places
 from tfr_ext.evaluation import comparison, comparison_options
-from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits
 from tfr_ext.version import __version__
@@ -54,9 +56,10 @@ _RECENT = 20
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    config_flags.define(TrainingConfig)
     config_flags.define(ExperimentConfig, required=["output_dir", "method"])
     compare_flags.define()
+    for kind in KINDS.values():
+        config_flags.define(kind.settings, without=list(FLAGS))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +69,7 @@ class _Experiment:
     Attributes:
         config: its settings.
         methods: the candidates of each method.
-        base: the flags that all cells share.
+        base: the flags that all cells of a command share, by command.
         data: where the lists come from, with `{fold}` in place of the fold.
         select_by: the metric that chooses candidates.
         comparison: how the methods are compared.
@@ -74,7 +77,7 @@ class _Experiment:
 
     config: ExperimentConfig
     methods: dict[str, list[candidates.Candidate]]
-    base: list[str]
+    base: Mapping[str, Sequence[str]]
     data: DataConfig
     select_by: str
     comparison: comparison.Options
@@ -84,13 +87,14 @@ def experiment() -> None:
     """Runs the experiment as the flags say, and leaves all files in --output_dir."""
     for name, instead in (
         ("model_dir", "--output_dir"),
+        ("num_threads", "--threads"),
         ("seed", "--seeds"),
         ("overwrite", "another --output_dir"),
     ):
-        if FLAGS[name].present:
+        if name in FLAGS and FLAGS[name].present:
             raise ValueError(f"--{name} has no meaning here. Give {instead}.")
     config = config_flags.read(ExperimentConfig, FLAGS)
-    methods = candidates.parse_methods(config.method)
+    methods = candidates.parse_methods(config.method, KINDS)
     select_by = config.select_by or FLAGS.monitor
     if select_by not in FLAGS.metrics:
         raise ValueError(
@@ -111,7 +115,7 @@ def experiment() -> None:
     work = _Experiment(
         config,
         methods,
-        config_flags.given(TrainingConfig, FLAGS),
+        _base(),
         _data(),
         select_by,
         options,
@@ -119,6 +123,15 @@ def experiment() -> None:
     with lock.alone(FLAGS.output_dir, "experiment"):
         with lock.alone(config.cells_directory(), "experiment"):
             _run(work)
+
+
+def _base() -> dict[str, list[str]]:
+    """Returns the given flags that hold for all methods, by command."""
+    own = {place.key for place in places(ExperimentConfig)}
+    return {
+        name: config_flags.given(kind.settings, FLAGS, without=own)
+        for name, kind in KINDS.items()
+    }
 
 
 def _data() -> DataConfig:
@@ -136,12 +149,14 @@ def _run(work: _Experiment) -> None:
     output_dir = config.output_dir or ""
     files = experiment_files.files(output_dir)
     files.check(data_splits.paths(work.data))
-    base = list(work.base)
+    base = work.base
     if work.data.is_random and work.data.data_seed is None:
-        base.append(f"--data_seed={seeds[0]}")  # All seeds get the same queries.
+        same = f"--data_seed={seeds[0]}"  # All seeds get the same queries.
+        base = {name: [*given, same] for name, given in base.items()}
     plan = cells.Plan(
+        kinds=KINDS,
         cells_dir=config.cells_directory(),
-        base=tuple(base),
+        base=base,
         candidates=tuple(c for found in methods.values() for c in found),
         folds=config.folds,
         seeds=seeds,
@@ -203,7 +218,10 @@ def _run(work: _Experiment) -> None:
             "selection_seeds": len(first),
             "select_by": work.select_by,
             "select_for": config.select_for,
-            "flags": [*plan.base, *(f"--method={text}" for text in config.method)],
+            "flags": [
+                *dict.fromkeys(flag for given in base.values() for flag in given),
+                *(f"--method={text}" for text in config.method),
+            ],
             "versions": {
                 "tfr_ext": __version__,
                 "tensorflow": tf.__version__,
@@ -212,7 +230,7 @@ def _run(work: _Experiment) -> None:
     )
     wrong = []
     try:
-        _compare(work, chosen, len(plan.folds) * len(seeds))
+        _compare(work, chosen)
     except failures.MENDABLE as error:
         wrong.append(f"The comparison is not complete: {failures.explain(error)}")
     if failed:
@@ -259,30 +277,29 @@ def _train(
     processes.run(
         wanted,
         lambda: processes.Worker(
-            cell_work.train_all, config.threads, config.keep_models
+            cell_work.train_all, KINDS, config.threads, config.keep_models
         ),
         config.jobs,
         progress.tell,
     )
 
 
-def _compare(work: _Experiment, chosen: list[cells.Cell], num_cells: int) -> None:
+def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
     """Compares the methods whose chosen cells are all finished."""
-    runs = {
-        method: [
-            cell.directory
-            for cell in chosen
-            if cell.candidate.method == method and cell.is_finished
-        ]
-        for method in work.methods
-    }
-    for method, directories in runs.items():
-        if len(directories) < num_cells:
+    whole = {}
+    for method in work.methods:
+        wanted = [cell for cell in chosen if cell.candidate.method == method]
+        found = [cell.directory for cell in wanted if cell.is_finished]
+        # Where nothing could be chosen, each seed is missing.
+        missing = len(work.config.folds) - len({cell.fold for cell in wanted})
+        num_cells = len(wanted) + missing * len(work.config.seeds)
+        if len(found) < num_cells:
             print(
-                f"{method} is not compared: {num_cells - len(directories)} of its "
+                f"{method} is not compared: {num_cells - len(found)} of its "
                 f"{num_cells} cells have not finished."
             )
-    whole = {m: found for m, found in runs.items() if len(found) == num_cells}
+        else:
+            whole[method] = found
     if not whole or work.comparison.against not in (comparison_options.BEST, *whole):
         print(
             "Nothing is compared: "

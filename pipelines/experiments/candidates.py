@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pipelines.flags import path_flags
 
@@ -14,6 +14,8 @@ from pipelines.flags import path_flags
 _CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 # The placeholder for the fold, which any flag may contain.
 FOLD = "{fold}"
+# The command of a method that names none.
+TRAIN = "train"
 # Flags that must be the same for all methods, or a comparison has no meaning, and flags
 # that each cell sets itself.
 _COMMON = (
@@ -24,6 +26,7 @@ _COMMON = (
         "label_weights",
         "metrics",
         "model_dir",
+        "num_threads",
         "overwrite",
         "query_column",
         "seed",
@@ -39,16 +42,19 @@ class Candidate:
 
     Attributes:
         method: name of the method.
-        flags: flags of `pipelines.train`; `{fold}` in them stands for the fold.
+        flags: flags of the command; `{fold}` in them stands for the fold.
+        command: the command.
     """
 
     method: str
     flags: tuple[str, ...]
+    command: str = TRAIN
 
     @property
     def text(self) -> str:
-        """The flags as a shell takes them."""
-        return shlex.join(self.flags)
+        """The flags as a shell takes them, after the command unless it is `train`."""
+        first = [] if self.command == TRAIN else [self.command]
+        return shlex.join([*first, *self.flags])
 
     def arguments(self, fold: str) -> list[str]:
         """Returns the flags for a fold."""
@@ -60,11 +66,15 @@ def in_fold(flags: Sequence[str], fold: str) -> list[str]:
     return [flag.replace(FOLD, fold) for flag in flags]
 
 
-def parse_methods(texts: Sequence[str]) -> dict[str, list[Candidate]]:
-    """Reads repeated `NAME: FLAGS`, where `{a|b|c}` in a flag is a choice.
+def parse_methods(
+    texts: Sequence[str], commands: Collection[str] = (TRAIN,)
+) -> dict[str, list[Candidate]]:
+    """Reads repeated `NAME: COMMAND FLAGS`, where `{a|b|c}` in a flag is a choice.
 
     Args:
-        texts: such as `['SmoothI: --loss=smoothi_loss --loss_param=alpha={1|10}']`.
+        texts: such as `['SmoothI: --loss=smoothi_loss --loss_param=alpha={1|10}']`;
+            without a command, it is `train`.
+        commands: the commands that there are.
 
     Returns:
         The candidates of each method: all combinations of its choices. Those of several
@@ -83,13 +93,16 @@ def parse_methods(texts: Sequence[str]) -> dict[str, list[Candidate]]:
         name, colon, rest = text.partition(":")
         name = name.strip()
         try:
-            flags = shlex.split(rest)
+            words = shlex.split(rest)
         except ValueError as error:
             raise ValueError(f"--method={text}: {error}.") from error
+        has_command = bool(words) and words[0] in commands
+        command, flags = words[0] if has_command else TRAIN, words[has_command:]
         if not colon or not name or any(not flag.startswith("--") for flag in flags):
             raise ValueError(
-                "--method must have the form NAME: --FLAG=VALUE --FLAG=VALUE ... "
-                f"Received: {text!r}."
+                "--method must have the form NAME: --FLAG=VALUE --FLAG=VALUE ..., with "
+                f"one of the commands {', '.join(commands)} before the flags unless it "
+                f"is {TRAIN}. Received: {text!r}."
             )
         for flag in flags:
             if flag.lstrip("-").partition("=")[0] in _COMMON:
@@ -103,7 +116,7 @@ def parse_methods(texts: Sequence[str]) -> dict[str, list[Candidate]]:
                 path_flags.check_lists(combination, ("train_path", "valid_path"))
             except ValueError as error:
                 raise ValueError(f"--method={name}: {error}") from None
-            candidate = Candidate(name, combination)
+            candidate = Candidate(name, combination, command)
             if candidate in candidates:
                 raise ValueError(
                     f"--method={name} has this candidate twice: {candidate.text}"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
-import shutil
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,21 +16,16 @@ from absl import flags
 from pipelines import command, failures
 from pipelines.experiments import candidates
 from pipelines.experiments.cells import LOG, Cell, Plan
+from pipelines.experiments.kind import Kind
 from pipelines.flags import config_flags, wording
 from tfr_ext.core import telling
-from tfr_ext.core.settings import places
-from tfr_ext.training import run_directory, training_checks
+from tfr_ext.core.settings import Settings, places
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.data_config import COLUMNS, DataConfig
 from tfr_ext.training.run_file import NOT_PART_OF_A_RUN
 from tfr_ext.training.sources import checksums
-from tfr_ext.training.trainer import train
 from tfr_ext.version import __version__
 
-# Cells are short: saving each epoch would take much of their time.
-_CHECKPOINT_EPOCHS = 10
-# Files of training that an experiment no longer needs.
-_LARGE = ("checkpoints", "tensorboard")
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
 # Flags that define a run even if they have their defaults.
 _ALWAYS_TOLD = ("seed",)
@@ -47,23 +40,35 @@ def check(pipe: Any, plan: Plan) -> None:
         pipe.send(failures.explain(error))
 
 
-def parse(arguments: Sequence[str]) -> config_flags.Parsed:
+def parse(
+    arguments: Sequence[str],
+    settings: type[Settings] = TrainingConfig,
+    command: str = candidates.TRAIN,
+) -> config_flags.Parsed:
     """Parses the flags of a cell.
 
     Args:
-        arguments: flags of `pipelines.train`, all but --model_dir.
+        arguments: flags of the command, all but --model_dir.
+        settings: the class of its settings.
+        command: its name.
     """
-    return config_flags.parse(TrainingConfig, arguments, "pipelines.train")
+    return config_flags.parse(settings, arguments, f"pipelines.{command}")
 
 
-def identity(parsed: config_flags.Parsed) -> dict[str, str]:
+def identity(
+    parsed: config_flags.Parsed, without: Collection[str] = ()
+) -> dict[str, str]:
     """Returns the texts of the flags that define a run.
 
     Flags that say where its data and its files are, or what it prints, do not count;
     nor do flags that have their defaults, so that a new flag does not make it another
     run. The seed always counts, because its default has changed once.
+
+    Args:
+        parsed: the flags.
+        without: further flags that do not count.
     """
-    aside = {*NOT_PART_OF_A_RUN, *_WHERE_DATA_IS}
+    aside = {*NOT_PART_OF_A_RUN, *_WHERE_DATA_IS, *without}
     return {
         name: text
         for name, text in parsed.texts.items()
@@ -92,29 +97,32 @@ def _cells(plan: Plan) -> list[Cell]:
     cells = []
     digests: dict[tuple[str, ...], str] = {}
     for candidate in plan.candidates:
+        kind = plan.kinds[candidate.command]
+        defaults = kind.defaults(plan.threads, plan.keep_models)
         for fold in plan.folds:
-            base = candidates.in_fold(plan.base, fold)
-            for seed in plan.seeds:
+            base = candidates.in_fold(plan.base[candidate.command], fold)
+            for seed in plan.seeds if kind.uses_seed else plan.seeds[:1]:
                 arguments = (*base, *candidate.arguments(fold), f"--seed={seed}")
                 values: dict[str, Any] = {}
                 try:
-                    parsed = parse([*_defaults(plan.keep_models), *arguments])
+                    parsed = parse([*defaults, *arguments], kind.settings, kind.command)
                     config = parsed.settings
                     values = _values(config)
                     if fold == plan.folds[0] and seed == plan.seeds[0]:
-                        training_checks.check(config)
+                        kind.check(config)
                     source = _data_source(parsed)
                     if source not in digests:
                         digests[source] = checksums.of_data(config.data)
-                        training_checks.check_data(config)
+                        kind.check_data(config)
                 except (*failures.MENDABLE, flags.Error) as error:
                     raise ValueError(
                         f"--method={candidate.method}, candidate {candidate.text!r}, "
                         f"fold {fold}: {failures.explain(error, values)}"
                     ) from error
-                key = _key(plan, parsed, digests[source])
+                key = _key(plan, kind, parsed, digests[source])
                 directory = os.path.join(plan.cells_dir, key)
-                cell = Cell(candidate, fold, seed, config, directory)
+                is_apart = kind.is_apart(config)
+                cell = Cell(candidate, fold, seed, config, directory, is_apart)
                 twin = found.setdefault(f"{candidate.method}\n{key}", cell)
                 if twin is not cell:
                     raise ValueError(
@@ -126,40 +134,39 @@ def _cells(plan: Plan) -> list[Cell]:
     return cells
 
 
-def _values(config: TrainingConfig) -> dict[str, Any]:
+def _values(config: Settings) -> dict[str, Any]:
     """Returns the settings by the names of their flags."""
-    return {place.key: place.value(config) for place in places(TrainingConfig)}
+    return {place.key: place.value(config) for place in places(type(config))}
 
 
-def _key(plan: Plan, parsed: config_flags.Parsed, digest: str) -> str:
+def _key(plan: Plan, kind: Kind, parsed: config_flags.Parsed, digest: str) -> str:
     """Returns the name of a cell's directory, which depends only on its training."""
+    without = [*kind.not_part, *(() if kind.uses_seed else _ALWAYS_TOLD)]
     content = {
         "data": digest,
-        "flags": identity(parsed),
+        "flags": identity(parsed, without),
         "tensorflow": tf.__version__,
         "threads": plan.threads,
         "version": __version__,
+        **kind.versions(),
     }
+    if kind.command != candidates.TRAIN:  # Which cells of older versions do not name.
+        content["command"] = kind.command
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _defaults(keep_models: bool) -> list[str]:
-    """Returns the flags that cells have by default."""
-    defaults = [f"--checkpoint_epochs={_CHECKPOINT_EPOCHS}"]
-    if not keep_models:
-        defaults += ["--noexport_model", "--nodraw_curves"]
-    return defaults
 
 
 def _where(cell: Cell) -> str:
     return f"{cell.candidate.text!r}, fold {cell.fold}, seed {cell.seed}"
 
 
-def train_all(pipe: Any, threads: int, keep_models: bool) -> None:
+def train_all(
+    pipe: Any, kinds: Mapping[str, Kind], threads: int, keep_models: bool
+) -> None:
     """Trains the cells that it is sent, and sends back whether they are trained."""
     _set_threads(threads)
-    config_flags.learn(TrainingConfig)
+    for kind in kinds.values():
+        config_flags.learn(kind.settings)
     while True:
         try:
             cell = pipe.recv()
@@ -175,23 +182,17 @@ def train_all(pipe: Any, threads: int, keep_models: bool) -> None:
             os.dup2(log, stream)
         os.close(log)
         with telling.worded(wording.spelled):
-            pipe.send(_train(cell, keep_models))
+            pipe.send(_train(cell, kinds[cell.candidate.command], keep_models))
 
 
-def _train(cell: Cell, keep_models: bool) -> bool:
+def _train(cell: Cell, kind: Kind, keep_models: bool) -> bool:
     """Trains a cell, and returns whether it is trained."""
-    export = os.path.join(cell.directory, "export")
-    was_exported = os.path.lexists(export)
-    config = dataclasses.replace(
-        cell.config, model_dir=cell.directory, verbose="silent"
-    )
     try:
         command.quieten()
-        # Part of a run, on the same data in another place.
-        is_other = run_directory.is_other_run(config)
-        train(dataclasses.replace(config, overwrite=is_other))
+        kind.work(cell.config, cell.directory, keep_models)
     except failures.MENDABLE as error:
-        told = failures.explain(error, _values(config))
+        values = {**_values(cell.config), "model_dir": cell.directory}
+        told = failures.explain(error, values)
         print(f"Error: {' '.join(told.split())}", flush=True)
         return False
     except Exception as error:  # Whatever it is, the other cells go on.
@@ -202,10 +203,6 @@ def _train(cell: Cell, keep_models: bool) -> bool:
     finally:
         sys.stdout.flush()
         tf.keras.backend.clear_session()
-    if not keep_models:
-        run_directory.RunDirectory(config).files.remove(_LARGE)
-        if not was_exported:
-            shutil.rmtree(export, ignore_errors=True)
     return True
 
 

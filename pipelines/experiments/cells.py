@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.experiments import candidates
+from pipelines.experiments.kind import Kind
+from tfr_ext.core.settings import Settings
 from tfr_ext.training import outputs
-from tfr_ext.training.config import TrainingConfig
 
 # The files with the output of a cell, and with the time that it took.
 LOG = "log.txt"
@@ -25,23 +27,20 @@ class Cell:
         seed: with which seed.
         config: the settings of the training, all but `model_dir`.
         directory: where its files are; named by the flags and the data's checksum.
+        is_apart: whether it sets something that a process can set only once.
     """
 
     candidate: candidates.Candidate
     fold: str
     seed: int
-    config: TrainingConfig
+    config: Settings
     directory: str
+    is_apart: bool = False
 
     @property
     def is_finished(self) -> bool:
         """Whether its results exist."""
         return os.path.exists(os.path.join(self.directory, "metrics.json"))
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether it sets something that a process can set only once."""
-        return self.config.logical_cpus > 1
 
     def metrics(self) -> dict[str, Any]:
         """Returns the content of its `metrics.json`.
@@ -89,8 +88,9 @@ class Plan:
     """The candidates, folds and seeds, and all else that defines cells.
 
     Attributes:
+        kinds: the kinds of cells, by command.
         cells_dir: directory of the cells' directories.
-        base: flags of all cells; `{fold}` in them stands for the fold.
+        base: flags of all cells, by command; `{fold}` in them stands for the fold.
         candidates: all candidates.
         folds: names of the folds.
         seeds: seeds.
@@ -98,8 +98,9 @@ class Plan:
         keep_models: whether cells write large files, and keep them.
     """
 
+    kinds: Mapping[str, Kind]
     cells_dir: str
-    base: tuple[str, ...]
+    base: Mapping[str, Sequence[str]]
     candidates: tuple[candidates.Candidate, ...]
     folds: tuple[str, ...]
     seeds: tuple[int, ...]

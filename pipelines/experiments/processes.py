@@ -17,7 +17,7 @@ from tfr_ext.core.files import write_atomically
 
 # What a cell may also need. It is imported once, which takes as long as a short
 # training.
-_PRELOADED = ("tensorflow_datasets",)
+_PRELOADED = ("pipelines.experiments.kinds", "tensorflow_datasets")
 # A process ends after this many cells, to drop what TensorFlow keeps of each.
 _CELLS_OF_A_PROCESS = 25
 

@@ -18,6 +18,7 @@ def define(
     kind: type[Settings],
     required: Collection[str] = (),
     flag_values: flags.FlagValues = flags.FLAGS,
+    without: Collection[str] = (),
 ) -> None:
     """Defines a flag for each setting of a class.
 
@@ -25,10 +26,12 @@ def define(
         kind: the class.
         required: names of those that must be given.
         flag_values: gets the flags.
+        without: flags that it already has, and that are not defined again.
     """
     learn(kind)
     for place in places(kind):
-        _define(place, place.name in required, flag_values)
+        if place.key not in without:
+            _define(place, place.name in required, flag_values)
 
 
 def learn(kind: type[Settings]) -> None:
@@ -56,14 +59,20 @@ def read(kind: type[_Settings], flag_values: flags.FlagValues) -> _Settings:
     )
 
 
-def given(kind: type[Settings], flag_values: flags.FlagValues) -> list[str]:
+def given(
+    kind: type[Settings],
+    flag_values: flags.FlagValues,
+    without: Collection[str] = (),
+) -> list[str]:
     """Returns the flags that were given for some settings, as on a command line.
 
     Args:
         kind: the class of the settings.
         flag_values: the flags.
+        without: flags that are left out.
     """
-    every = [flag_values[place.key] for place in places(kind)]
+    names = [place.key for place in places(kind) if place.key not in without]
+    every = [flag_values[name] for name in names]
     texts = [flag.serialize() for flag in every if flag.present]
     return [line for text in texts for line in text.splitlines()]
 

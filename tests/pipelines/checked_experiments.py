@@ -11,6 +11,7 @@ from absl import flags
 
 from pipelines import experiment
 from pipelines.experiments import candidates
+from pipelines.experiments.kinds import KINDS
 from pipelines.flags import config_flags
 from tfr_ext import datasets
 from tfr_ext.training import TrainingConfig, heads, training_checks
@@ -41,7 +42,7 @@ def check_all():
 def content(path, check, done):
     parse(f"--flagfile={path}")
     base, folds = config_flags.given(TrainingConfig, FLAGS), FLAGS.folds
-    methods = candidates.parse_methods(FLAGS.method)
+    methods = candidates.parse_methods(FLAGS.method, KINDS)
     found = {
         "folds": folds,
         "metrics": FLAGS.metrics,

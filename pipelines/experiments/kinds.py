@@ -1,0 +1,59 @@
+"""The kinds of cells that an experiment can have, by the names of their commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Sequence
+
+from pipelines.experiments.kind import Kind
+from tfr_ext.training import run_directory, training_checks
+from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.trainer import train
+
+# Cells are short: saving each epoch would take much of their time.
+_CHECKPOINT_EPOCHS = 10
+# Files of training that an experiment no longer needs.
+_LARGE = ("checkpoints", "tensorboard")
+
+
+def _train(config: TrainingConfig, directory: str, keep_models: bool) -> None:
+    config = dataclasses.replace(config, model_dir=directory, verbose="silent")
+    export = os.path.join(directory, "export")
+    was_exported = os.path.lexists(export)
+    # Part of a run, on the same data in another place.
+    is_other = run_directory.is_other_run(config)
+    train(dataclasses.replace(config, overwrite=is_other))
+    if not keep_models:
+        run_directory.RunDirectory(config).files.remove(_LARGE)
+        if not was_exported:
+            shutil.rmtree(export, ignore_errors=True)
+
+
+def _defaults_of_training(threads: int, keep_models: bool) -> Sequence[str]:
+    defaults = [f"--checkpoint_epochs={_CHECKPOINT_EPOCHS}"]
+    if not keep_models:
+        defaults += ["--noexport_model", "--nodraw_curves"]
+    return defaults
+
+
+def _is_apart(config: TrainingConfig) -> bool:
+    return config.logical_cpus > 1
+
+
+# Processes get it, and so it consists of functions of modules.
+KINDS: dict[str, Kind] = {
+    kind.command: kind
+    for kind in (
+        Kind(
+            "train",
+            TrainingConfig,
+            _train,
+            check=training_checks.check,
+            check_data=training_checks.check_data,
+            defaults=_defaults_of_training,
+            is_apart=_is_apart,
+        ),
+    )
+}
