@@ -29,7 +29,7 @@ INSTALL_B = "$$($(PYTHON) -c 'import runpy; \
 EXTRAS_A := tfr,datasets
 EXTRAS_B := datasets
 EXTRAS_C :=
-NEEDED_BY_TESTS := requirements/test.txt requirements/table.txt
+NEEDED_BY_TESTS := requirements/test.txt requirements/table.txt requirements/gbm.txt
 NEEDED_BY_TESTS += $(if $(filter C,$(STACK)),,requirements/beam.txt)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 

@@ -25,7 +25,7 @@ LAYERS = (
     ("models",),
     ("datasets",),
     ("training",),
-    ("estimators", "tfr"),
+    ("estimators", "gbm", "tfr"),
     ("tfr_ext",),  # tfr_ext/__init__.py
     ("pipelines",),
 )

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Sequence
 
 from pipelines.experiments.kind import Kind
+from tfr_ext.gbm import gbm_trainer, libraries
+from tfr_ext.gbm.gbm_config import GbmConfig
 from tfr_ext.training import run_directory, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.trainer import train
@@ -38,6 +40,19 @@ def _defaults_of_training(threads: int, keep_models: bool) -> Sequence[str]:
     return defaults
 
 
+def _train_gbm(config: GbmConfig, directory: str, keep_models: bool) -> None:
+    config = dataclasses.replace(config, model_dir=directory)
+    is_other = run_directory.is_other_run(config)
+    gbm_trainer.train(dataclasses.replace(config, overwrite=is_other))
+    if not keep_models:
+        gbm_trainer.run_files(config).files.remove(gbm_trainer.MODELS)
+
+
+def _defaults_of_gbm(threads: int, keep_models: bool) -> Sequence[str]:
+    curves = () if keep_models else ("--nodraw_curves",)
+    return (f"--num_threads={threads}", *curves)
+
+
 def _is_apart(config: TrainingConfig) -> bool:
     return config.logical_cpus > 1
 
@@ -54,6 +69,15 @@ KINDS: dict[str, Kind] = {
             check_data=training_checks.check_data,
             defaults=_defaults_of_training,
             is_apart=_is_apart,
+        ),
+        Kind(
+            "train_gbm",
+            GbmConfig,
+            _train_gbm,
+            check=gbm_trainer.check,
+            check_data=gbm_trainer.check_data,
+            defaults=_defaults_of_gbm,
+            versions=libraries.versions,
         ),
     )
 }

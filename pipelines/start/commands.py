@@ -12,7 +12,7 @@ import pathlib
 import re
 
 _FOLDER = pathlib.Path(__file__).parents[1]
-_NAMED = re.compile(r"(?:python -m )?\bpipelines\.([a-z]+)\b(?!\.py)")
+_NAMED = re.compile(r"(?:python -m )?\bpipelines\.([a-z_]+)\b(?!\.py)")
 
 
 class _State:

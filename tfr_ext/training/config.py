@@ -11,6 +11,7 @@ ValueError: `batch_size` must be an integer >= 1. Received: 0.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from tfr_ext import objectives
 from tfr_ext.core.settings import Settings, nested, setting
@@ -88,6 +89,8 @@ class MetricsConfig(Settings):
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Settings):
     """A training run: what is trained, where its files go, and what it prints."""
+
+    COMMAND: ClassVar[str] = "train"
 
     data: DataConfig = nested(DataConfig)
     evaluation: MetricsConfig = nested(MetricsConfig)

@@ -150,9 +150,9 @@ def per_query_table(query_ids: Sequence[str], values: Mapping[str, np.ndarray]) 
 
 
 def draw_curves(
-    path: str, history: dict[str, list[float]], monitor: str, best_epoch: int
+    path: str, history: Mapping[str, list[float]], monitor: str, best_epoch: int
 ) -> None:
-    """Draws the loss and the monitored metric over the epochs.
+    """Draws the loss, if the history has it, and the monitored metric over the epochs.
 
     Args:
         path: the PNG file.
@@ -165,9 +165,12 @@ def draw_curves(
     matplotlib.use("Agg")
     from matplotlib import pyplot, ticker
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    epochs = np.arange(1, len(history["loss"]) + 1)
-    for axis, name in zip(axes, ("loss", monitor)):
+    names = [name for name in ("loss", monitor) if name in history]
+    figure, axes = pyplot.subplots(
+        1, len(names), figsize=(5 * len(names), 4), layout="constrained", squeeze=False
+    )
+    epochs = np.arange(1, len(history[monitor]) + 1)
+    for axis, name in zip(axes[0], names):
         marker = "o" if len(epochs) == 1 else None
         axis.plot(epochs, history[name], label="training", marker=marker)
         axis.plot(epochs, history[f"val_{name}"], label="validation", marker=marker)

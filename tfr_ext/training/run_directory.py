@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.training import outputs, run_file, written
-from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.fitting import checkpoints
 from tfr_ext.training.sources import data_splits
 
 _ANEW = "Name another directory, or start again in this one with `overwrite=True`."
+# What training a network writes until it ends.
+OF_NETWORKS = ("checkpoints", "tensorboard")
 # What the last step of a run writes, after training.
 RESULTS = tuple(
-    name
-    for name in outputs.RUN_FILES
-    if name not in ("checkpoints", "tensorboard", "flags.cfg")
+    name for name in outputs.RUN_FILES if name not in (*OF_NETWORKS, "flags.cfg")
 )
 
 
@@ -27,13 +28,20 @@ class RunDirectory:
     Nothing is written or removed before `begin`.
     """
 
-    def __init__(self, config: TrainingConfig, in_memory: bool = False) -> None:
+    def __init__(
+        self,
+        config: Any,
+        in_memory: bool = False,
+        names: Sequence[str] = outputs.RUN_FILES,
+    ) -> None:
         """Finds the names of the files that the run writes.
 
         Args:
-            config: the settings, with `model_dir`.
+            config: the settings, with `model_dir`: a `TrainingConfig`, or others with
+                the same settings of a run.
             in_memory: whether the lists are in memory, rather than read as the settings
                 say.
+            names: names of the files that such runs write.
         """
         assert config.model_dir is not None
         self._config = config
@@ -42,12 +50,12 @@ class RunDirectory:
         self._data: str | None = None
         self._begun = False
         self.files = written.Files(
-            "train",
+            config.COMMAND,
             "model_dir",
             config.model_dir,
-            [n for n in outputs.RUN_FILES if n != "curves.png" or config.draw_curves],
-            outputs.RUN_FILES,
-            lambda directory: run_file.is_of_training(flag_file(directory)),
+            [name for name in names if name != "curves.png" or config.draw_curves],
+            names,
+            lambda directory: self._is_of_training(flag_file(directory)),
         )
 
     def check(self) -> None:
@@ -61,7 +69,7 @@ class RunDirectory:
         if self._config.overwrite or not self.has_trained:
             return
         text = flag_file(self._directory)
-        if not run_file.is_of_training(text):
+        if not self._is_of_training(text):
             self._refuse(
                 "holds a run without its flags.cfg, so that nothing says what was "
                 "trained."
@@ -129,11 +137,14 @@ class RunDirectory:
             run_file.of_training(self._config, self._data, self._in_memory),
         )
 
+    def _is_of_training(self, text: str) -> bool:
+        return run_file.is_of_training(text, self._config.COMMAND)
+
     def _refuse(self, what: str) -> None:
         raise ValueError(f"{given('model_dir', self._directory)} {what}\n{_ANEW}")
 
 
-def is_other_run(config: TrainingConfig) -> bool:
+def is_other_run(config: Any) -> bool:
     """Tells whether the directory of a run holds one with other settings.
 
     Args:

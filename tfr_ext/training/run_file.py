@@ -32,10 +32,11 @@ NOT_PART_OF_A_RUN = (
     "export_model",
     "manual_dir",
     "model_dir",
+    "num_threads",
     "overwrite",
     "verbose",
 )
-_START = "# Runs again by: python -m pipelines.train "
+_START = "# Runs again by: python -m pipelines.{} "
 _IN_MEMORY = (
     "# Trained in Python on lists in memory: runs again by train(settings, splits)."
 )
@@ -60,16 +61,17 @@ def lines(settings: Settings, without: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def of_training(config: TrainingConfig, data: str, in_memory: bool = False) -> str:
+def of_training(config: Any, data: str, in_memory: bool = False) -> str:
     """Returns the text of the flag file of a run.
 
     Args:
-        config: its settings.
+        config: its settings, whose class has the `COMMAND` that trains as they say.
         data: the digest of the data.
         in_memory: whether the lists were in memory, rather than read as the settings
             say.
     """
-    start = f"{_START}--flagfile=THIS_FILE --model_dir=ANOTHER_DIRECTORY"
+    start = _START.format(config.COMMAND)
+    start += "--flagfile=THIS_FILE --model_dir=ANOTHER_DIRECTORY"
     if in_memory:
         start = _IN_MEMORY
     return "\n".join([start, f"{_DATA}{data}", *lines(config)]) + "\n"
@@ -85,9 +87,14 @@ def is_of_evaluation(first_line: str) -> bool:
     return first_line == _EVALUATION
 
 
-def is_of_training(text: str) -> bool:
-    """Tells whether a text is one that `of_training` returned."""
-    return text.startswith((_START, _IN_MEMORY))
+def is_of_training(text: str, command: str = TrainingConfig.COMMAND) -> bool:
+    """Tells whether a text is one that `of_training` returned.
+
+    Args:
+        text: the text.
+        command: the command that trained.
+    """
+    return text.startswith((_START.format(command), _IN_MEMORY))
 
 
 def is_in_memory(text: str) -> bool:
@@ -103,7 +110,7 @@ def data_digest(text: str) -> str | None:
     return None
 
 
-def differences(text: str, config: TrainingConfig) -> list[str]:
+def differences(text: str, config: Settings) -> list[str]:
     """Compares settings with those of an earlier run, by their values.
 
     A setting that the flag file lacks, such as one that is newer than it, had its
@@ -116,9 +123,9 @@ def differences(text: str, config: TrainingConfig) -> list[str]:
     Returns:
         A line for each setting that differs, with both values.
     """
-    then = _texts(text)
+    then = _texts(text, type(config))
     found = []
-    for place in places(TrainingConfig):
+    for place in places(type(config)):
         texts = then.pop(place.key, None)
         if place.name in NOT_PART_OF_A_RUN:
             continue
@@ -145,7 +152,7 @@ def settings(text: str) -> TrainingConfig:
         >>> settings(of_training(config, "0a1b")) == config
         True
     """
-    then = _texts(text)
+    then = _texts(text, TrainingConfig)
     known = {place.key: place.about for place in places(TrainingConfig)}
     unknown = sorted(then.keys() - known.keys())
     if unknown:
@@ -155,14 +162,14 @@ def settings(text: str) -> TrainingConfig:
     )
 
 
-def _texts(text: str) -> dict[str, list[str]]:
-    """Returns the values of each setting in a flag file, as texts."""
+def _texts(text: str, kind: type[Settings]) -> dict[str, list[str]]:
+    """Returns the values of each setting of a class in a flag file, as texts."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("--"):
             name, equals, value = line[2:].partition("=")
             found.setdefault(name, []).append(value if equals else "true")
-    for place in places(TrainingConfig):
+    for place in places(kind):
         if place.about.kind == "boolean" and f"no{place.key}" in found:
             found[place.key] = ["false" for _ in found.pop(f"no{place.key}")]
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core.files import write_atomically
@@ -44,11 +45,66 @@ def write(
     Returns:
         The mean of each metric, by split.
     """
-    directory = files.directory
     scores = {
         name: score_lists(trained.model, lists, config.batch_size)
         for name, lists in (("valid", splits.valid), ("test", splits.test))
     }
+    content = write_evaluation(
+        config,
+        config.loss.loss,
+        names,
+        labels,
+        files,
+        splits,
+        scores,
+        trained.history,
+        trained.best_epoch,
+        convention,
+    )
+    exported = None
+    if config.export_model:
+        exported = run_export.export_models(
+            [run_export.ExportedRun(config, splits, trained.model, content, digest)],
+            files.path("export"),
+        )
+    best = (
+        f"Best epoch by validation {config.monitor}: {trained.best_epoch} of "
+        f"{len(trained.history['loss'])}."
+    )
+    more = f"\nExported for serving: {exported}" if exported else ""
+    return finish(files, content, f"{best} {convention.describe()}", more)
+
+
+def write_evaluation(
+    config: Any,
+    tag: str,
+    names: Sequence[str],
+    labels: str,
+    files: written.Files,
+    splits: data_splits.Splits,
+    scores: Mapping[str, np.ndarray],
+    history: Mapping[str, list[float]],
+    best_epoch: int,
+    convention: queries.Convention,
+) -> dict[str, Any]:
+    """Evaluates scores, and writes all files of a run that tell how good it is.
+
+    Args:
+        config: the settings of the run.
+        tag: what it was trained with, which is the name of its TREC run.
+        names: names of the metrics.
+        labels: a description of the labels, in words.
+        files: the files of the run.
+        splits: the lists.
+        scores: the scores of 'valid' and 'test', one per item.
+        history: the history, see `outputs.write_history`.
+        best_epoch: the epoch that gave the scores, counted from 1.
+        convention: what the metrics mean.
+
+    Returns:
+        What `metrics.json` says of any run, for `finish`.
+    """
+    directory = files.directory
     values = queries.per_query(splits.test, scores["test"], names, convention)
     results = {
         "valid": queries.means(
@@ -56,41 +112,46 @@ def write(
         ),
         "test": queries.means(values),
     }
-    outputs.write_history(directory, trained.history)
+    outputs.write_history(directory, history)
     outputs.write_per_query(directory, splits.test, values)
-    outputs.write_trec(directory, splits.test, scores["test"], config.loss.loss)
+    outputs.write_trec(directory, splits.test, scores["test"], tag)
     if config.draw_curves:
         outputs.draw_curves(
-            files.path("curves.png"),
-            trained.history,
-            config.monitor,
-            trained.best_epoch,
+            files.path("curves.png"), history, config.monitor, best_epoch
         )
-    content: dict[str, Any] = {
+    return {
         **results,
         "convention": convention.as_dict(),
         "labels": labels,
         "queries": {"valid": splits.valid.num_lists, "test": splits.test.num_lists},
         "eval_list_size": splits.eval_cuts,
-        "epochs": len(trained.history["loss"]),
-        "best_epoch": trained.best_epoch,
-        "loss": config.loss.loss,
+        "epochs": len(next(iter(history.values()))),
+        "best_epoch": best_epoch,
+        "loss": tag,
         "seed": config.data.seed,
         "versions": {"tfr_ext": __version__, "tensorflow": tf.__version__},
     }
-    exported = None
-    if config.export_model:
-        exported = run_export.export_models(
-            [run_export.ExportedRun(config, splits, trained.model, content, digest)],
-            files.path("export"),
-        )
+
+
+def finish(
+    files: written.Files, content: Mapping[str, Any], about: str, more: str = ""
+) -> dict[str, dict[str, float | None]]:
+    """Writes `metrics.json`, and prints the results.
+
+    Args:
+        files: the files of the run.
+        content: the content of `metrics.json`.
+        about: what is printed before the metrics.
+        more: what is printed last.
+
+    Returns:
+        The mean of each metric, by split.
+    """
     # Written last: a run that has it is finished.
     write_atomically(files.path("metrics.json"), outputs.as_json(content))
+    results = {split: content[split] for split in ("valid", "test")}
     say(
-        f"Best epoch by validation {config.monitor}: {trained.best_epoch} of "
-        f"{len(trained.history['loss'])}. {convention.describe()}\n"
-        f"{outputs.metric_table(results)}"
-        + f"\nWritten in {directory}: {', '.join(files.present())}"
-        + (f"\nExported for serving: {exported}" if exported else "")
+        f"{about}\n{outputs.metric_table(results)}"
+        f"\nWritten in {files.directory}: {', '.join(files.present())}{more}"
     )
     return results

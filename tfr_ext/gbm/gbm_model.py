@@ -1,0 +1,110 @@
+"""Trained trees: one model, or the mean of several."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.gbm import libraries
+
+_MOST = 99
+# The names of the first models, by library; others have a number.
+_SUFFIXES = {"lightgbm": ".txt", "catboost": ".cbm"}
+
+
+def file_names(library: str, num_models: int = _MOST) -> list[str]:
+    """Returns the names of the files of models.
+
+    Args:
+        library: 'lightgbm' or 'catboost'.
+        num_models: how many models there are.
+
+    Examples:
+        >>> file_names("lightgbm", 3)
+        ['model.txt', 'model_2.txt', 'model_3.txt']
+    """
+    numbers = ["", *(f"_{number}" for number in range(2, num_models + 1))]
+    return [f"model{number}{_SUFFIXES[library]}" for number in numbers]
+
+
+class GbmModel:
+    """Trees that score items; the mean of the scores of several models.
+
+    Attributes:
+        boosters: the models of LightGBM or CatBoost.
+    """
+
+    def __init__(self, boosters: Sequence[Any], library: str) -> None:
+        """Initialises the model.
+
+        Args:
+            boosters: models of one library.
+            library: 'lightgbm' or 'catboost'.
+        """
+        self.boosters = tuple(boosters)
+        self._library = library
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Returns scores `[num_items]`, float64.
+
+        Args:
+            features: features `[num_items, num_features]`; a missing one is NaN.
+        """
+        features = np.asarray(features, np.float32)
+        if self._library == "lightgbm":
+            found = [one.predict(features, raw_score=True) for one in self.boosters]
+        else:
+            found = [
+                one.predict(features, prediction_type="RawFormulaVal")
+                for one in self.boosters
+            ]
+        return np.mean(found, axis=0)
+
+    def score_lists(self, lists: RankingLists) -> np.ndarray:
+        """Returns scores of the items of lists, `[num_items]`.
+
+        Args:
+            lists: the lists.
+        """
+        return self.predict(lists.features)
+
+    def save(self, directory: str) -> None:
+        """Writes a file for each model.
+
+        Args:
+            directory: where they go.
+        """
+        names = file_names(self._library, len(self.boosters))
+        for name, booster in zip(names, self.boosters):
+            booster.save_model(os.path.join(directory, name))
+
+
+def load(directory: str) -> GbmModel:
+    """Loads the model of a run.
+
+    Args:
+        directory: the `model_dir` of the run, see `train`.
+
+    Raises:
+        ValueError: if no model is there.
+        ImportError: if its library is not installed.
+    """
+    for library in _SUFFIXES:
+        names = file_names(library)
+        paths = [os.path.join(directory, name) for name in names]
+        paths = [path for path in paths if os.path.isfile(path)]
+        if paths:
+            module = libraries.imported(library)
+            if library == "lightgbm":
+                boosters = [module.Booster(model_file=path) for path in paths]
+            else:
+                boosters = [module.CatBoost().load_model(path) for path in paths]
+            return GbmModel(boosters, library)
+    raise ValueError(
+        f"`directory={directory!r}` must have a model.txt or a model.cbm, as a run of "
+        "trees has."
+    )

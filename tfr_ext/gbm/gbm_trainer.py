@@ -1,0 +1,289 @@
+"""Training of gradient-boosted trees as settings describe it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfr_ext.core import lock
+from tfr_ext.core.settings import given
+from tfr_ext.core.telling import say
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import queries
+from tfr_ext.gbm import boosters, chosen_objective, gbm_model, libraries
+from tfr_ext.gbm.gbm_config import LAMBDARANK, YETIRANK, GbmConfig
+from tfr_ext.training import outputs, run_directory, run_report
+from tfr_ext.training.data_config import DataConfig
+from tfr_ext.training.diagnosis import label_fit
+from tfr_ext.training.sources import (
+    checksums,
+    data_splits,
+    memory_source,
+    wanted_labels,
+)
+
+# The files of a run, in the order in which they are removed.
+_OF_RUN = [name for name in outputs.RUN_FILES if name not in run_directory.OF_NETWORKS]
+# The files of models.
+MODELS = [n for kind in libraries.NAMES for n in gbm_model.file_names(kind)]
+
+
+@dataclasses.dataclass(frozen=True)
+class GbmResult:
+    """What a training run of trees returns.
+
+    Attributes:
+        metrics: the mean of each metric, by split ('valid' and 'test').
+        history: the monitored metric in training and validation after each tree, the
+            mean over the models that have as many; empty if a finished run was found.
+        num_trees: of each model, the number of trees that are best in validation.
+        paths: the files of the run, by name.
+        model_dir: the directory of the run.
+    """
+
+    metrics: Mapping[str, Mapping[str, float | None]]
+    history: Mapping[str, list[float]]
+    num_trees: Sequence[int]
+    paths: Mapping[str, str]
+    model_dir: str
+
+    @functools.cached_property
+    def model(self) -> gbm_model.GbmModel:
+        """The model with its best trees."""
+        return gbm_model.load(self.model_dir)
+
+
+def train(config: GbmConfig, splits: data_splits.Splits | None = None) -> GbmResult:
+    """Trains and evaluates gradient-boosted trees, and leaves all files in `model_dir`.
+
+    The files are those of `tfr_ext.training.train`, with the model in place of the
+    checkpoints and the export, so that runs of both can be compared. Missing features
+    stay missing: the libraries have branches for them. If it was interrupted, the next
+    call trains anew; if the run is finished, it returns the results of that run.
+
+    Args:
+        config: the settings, with `model_dir`.
+        splits: lists to train, validate and test on, in memory. By default, lists are
+            read as the settings of the data say.
+
+    Raises:
+        ValueError: if settings or data are wrong, a library is not installed, or
+            `model_dir` holds something else.
+        OSError: if a file cannot be read or written.
+        FloatingPointError: if the gradient of a loss becomes NaN or infinite.
+
+    Examples:
+        >>> import tempfile
+        >>> from tfr_ext.training import DataConfig
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> result = train(GbmConfig(
+        ...     data=DataConfig(synthetic_num_queries=20, synthetic_list_size=5),
+        ...     objective="smoothi_loss", params={"topn": 3}, min_data_in_leaf=2,
+        ...     num_trees=5, draw_curves=False, model_dir=folder.name)
+        ... )  # doctest: +ELLIPSIS
+        train: 12 queries, 60 items of 25 features, ...
+        >>> len(result.history["val_ndcg_10"]), result.num_trees[0] <= 5
+        (5, True)
+        >>> result.model.predict(np.zeros([2, 25])).shape
+        (2,)
+        >>> folder.cleanup()
+    """
+    if config.model_dir is None:
+        raise ValueError("`model_dir` must be given: training writes its files there.")
+    origin = None
+    if splits is not None:
+        origin = memory_source.MemorySource(config.data, splits)
+    check(config)
+    with lock.alone(config.model_dir, "training"):
+        return _train(config, origin)
+
+
+def check(config: GbmConfig) -> None:
+    """Checks the settings that need no data.
+
+    Args:
+        config: the settings.
+
+    Raises:
+        ValueError: if a setting is wrong, or two settings do not fit each other.
+    """
+    chosen_objective.build(config, chosen_objective.with_max_label(config, 1.0))
+    convention = config.evaluation.convention()
+    for name in [*queries.parse_names(config.evaluation.metrics), config.monitor]:
+        convention.objective(name)
+
+
+def check_data(config: GbmConfig) -> None:
+    """Reads the data as training does, and checks that it fits the settings.
+
+    Args:
+        config: the settings.
+
+    Raises:
+        ValueError: if it does not fit, or has errors.
+        OSError: if it cannot be read.
+    """
+    _check_labels(config, data_splits.load(with_missing(config.data)))
+
+
+def with_missing(data: DataConfig) -> DataConfig:
+    """Returns settings with which missing features are read as NaN.
+
+    Args:
+        data: the settings.
+    """
+    if data.dataset != "text":
+        return data  # There, each feature has a value.
+    native = copy.copy(data)
+    # NaN is no value that a user could give.
+    object.__setattr__(native, "missing_value", float("nan"))
+    return native
+
+
+def run_files(config: GbmConfig, in_memory: bool = False) -> _GbmDirectory:
+    """Returns the directory of a run.
+
+    Args:
+        config: the settings, with `model_dir`.
+        in_memory: see `RunDirectory`.
+    """
+    return _GbmDirectory(config, in_memory, [*_OF_RUN[:-1], *MODELS, _OF_RUN[-1]])
+
+
+class _GbmDirectory(run_directory.RunDirectory):
+    """`model_dir` of a run that keeps nothing before it is finished."""
+
+    @property
+    def has_trained(self) -> bool:
+        return self.is_finished
+
+
+def _train(config: GbmConfig, origin: memory_source.MemorySource | None) -> GbmResult:
+    directory = run_files(config, origin is not None)
+    files = directory.files
+    directory.check()
+    data = with_missing(config.data)
+    source = checksums.DigestedSource(data, origin)
+    splits = data_splits.load(data, source)
+    directory.check_data(source.hexdigest())
+    if not config.overwrite and directory.is_finished:
+        say(f"The run in {files.directory} is finished: there is nothing to do.")
+        found = outputs.read_metrics(files.path("metrics.json"))
+        metrics = {split: found[split] for split in ("valid", "test")}
+        return _result(config, metrics, {}, found.get("trees", ()), files)
+    highest = _check_labels(config, splits)
+    convention = dataclasses.replace(config.evaluation.convention(), max_label=highest)
+    trained = [
+        _boost(config, config.data.seed + number, splits, highest, convention)
+        for number in range(config.num_models)
+    ]
+    library = chosen_objective.library(config)
+    model = gbm_model.GbmModel([one.booster for one in trained], library)
+    history = {
+        config.monitor: _mean([one.train for one in trained]),
+        f"val_{config.monitor}": _mean([one.valid for one in trained]),
+    }
+    sign = 1 if queries.higher_is_better(config.monitor) else -1
+    history = {name: [sign * v for v in values] for name, values in history.items()}
+    directory.begin()
+    model.save(files.directory)
+    content = run_report.write_evaluation(
+        config,
+        config.objective,
+        queries.parse_names(config.evaluation.metrics),
+        wanted_labels.from_config(config.data).describe(),
+        files,
+        splits,
+        {
+            name: model.score_lists(lists)
+            for name, lists in (("valid", splits.valid), ("test", splits.test))
+        },
+        history,
+        trained[0].best,
+        convention,
+    )
+    trees = [one.best for one in trained]
+    content["trees"] = trees
+    content["versions"][library] = libraries.imported(library).__version__
+    metrics = run_report.finish(
+        files,
+        content,
+        f"Trees by validation {config.monitor}: {', '.join(map(str, trees))} of "
+        f"{config.num_trees}. {convention.describe()}",
+    )
+    return _result(config, metrics, history, trees, files)
+
+
+def _boost(
+    config: GbmConfig,
+    seed: int,
+    splits: data_splits.Splits,
+    highest: float,
+    convention: queries.Convention,
+) -> boosters.Boosted:
+    """Trains one model."""
+    params = chosen_objective.with_max_label(config, highest)
+    objective = chosen_objective.build(config, params)
+    sign = 1 if queries.higher_is_better(config.monitor) else -1
+
+    def evaluate(lists: RankingLists, scores: np.ndarray) -> float:
+        values = queries.per_query(lists, scores, [config.monitor], convention)
+        mean = queries.means(values)[config.monitor]
+        return -np.inf if mean is None else sign * mean
+
+    train: Any = splits.train
+    given = (seed, train, splits.valid, evaluate)
+    if config.objective == YETIRANK:
+        return boosters.with_catboost(config, params, *given)
+    return boosters.with_lightgbm(config, objective, params, *given)
+
+
+def _check_labels(config: GbmConfig, splits: data_splits.Splits) -> float:
+    """Checks the labels and weights, and returns the highest label.
+
+    Raises:
+        ValueError: if they do not fit the objective.
+    """
+    everything: list[Any] = [splits.train, splits.valid, splits.test]
+    labels = wanted_labels.from_config(config.data)
+    highest = labels.highest(config.evaluation.max_label, everything)
+    name, train = config.objective, everything[0]
+    if name not in (LAMBDARANK, YETIRANK):
+        label_fit.check_max_label(name, dict(config.params), everything)
+    if name == LAMBDARANK and np.any(train.labels % 1):
+        wrong = train.labels[train.labels % 1 != 0][0]
+        raise ValueError(
+            f"{given('objective', name)} needs integer labels, and there is a label "
+            f"{wrong:g}."
+        )
+    if name == YETIRANK and train.weights is not None:
+        raise ValueError(
+            f"{given('objective', name)} takes no weights of items, which the training "
+            "lists have."
+        )
+    return highest
+
+
+def _mean(several: Sequence[Sequence[float]]) -> list[float]:
+    """Returns the means of the numbers at each place, of those that have one there."""
+    longest = max(map(len, several))
+    table = np.full([len(several), longest], np.nan)
+    for row, values in zip(table, several):
+        row[: len(values)] = values
+    return [float(value) for value in np.nanmean(table, axis=0)]
+
+
+def _result(
+    config: GbmConfig,
+    metrics: Mapping[str, Mapping[str, float | None]],
+    history: Mapping[str, list[float]],
+    trees: Sequence[int],
+    files: Any,
+) -> GbmResult:
+    paths = {name: files.path(name) for name in files.present()}
+    return GbmResult(metrics, history, tuple(trees), paths, str(config.model_dir))
