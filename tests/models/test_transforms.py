@@ -1,8 +1,12 @@
 """Feature transforms: against NumPy in float64, inside models, saved and served."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import stats
+from sklearn.preprocessing import QuantileTransformer
 
 from tests.helpers import make_lists, widened
 from tfr_ext import data, losses, models
@@ -41,13 +45,34 @@ def standard(x, splits, train):
     return (x - train.mean(axis=0)) / np.where(varies, std, 1)
 
 
+def query_standard(x):
+    varies = x.max(axis=0) > x.min(axis=0)
+    return (x - x.mean(axis=0)) / np.where(varies, x.std(axis=0), np.inf)
+
+
+def query_rank(x):
+    if len(x) == 1:
+        return np.full_like(x, 0.5)
+    return (stats.rankdata(x, axis=0) - 1) / (len(x) - 1)
+
+
+def quantile(x, splits, train):
+    transformer = QuantileTransformer(n_quantiles=20).fit(train)
+    return transformer.transform(x)
+
+
 ORACLES = {
+    "query_standard": by_list(query_standard),
+    "query_rank": by_list(query_rank),
+    "quantile:20": quantile,
+    "raw": by_list(lambda x: x),
     "log1p": by_list(lambda x: np.sign(x) * np.log(1 + np.abs(x))),
     "query_minmax": by_list(min_max),
     "standard": standard,
     "clip:-1:2": by_list(lambda x: np.clip(x, -1, 2)),
     "clip:-2:2": by_list(lambda x: np.clip(x, -2, 2)),
     "clip::1.5": by_list(lambda x: np.minimum(x, 1.5)),
+    "clip:-1e+0:+2": by_list(lambda x: np.clip(x, -1, 2)),
     "clip:0:": by_list(lambda x: np.maximum(x, 0)),
 }
 CHAINS = [
@@ -57,6 +82,9 @@ CHAINS = [
     ["query_minmax", "standard"],
     ["standard", "query_minmax"],
     ["standard", "clip:0:", "standard"],
+    ["standard+query_rank"],
+    ["log1p", "raw+query_standard+clip:0:+quantile:20", "standard"],
+    ["clip:-1e+0:+2+standard", "quantile:20"],
 ]
 
 
@@ -65,8 +93,13 @@ def oracle(forms, lists, train):
     of_train = train.features.astype(np.float64)
     for form in forms:
         before = of_train
-        of_train = ORACLES[form](before, train.row_splits, before)
-        x = ORACLES[form](x, lists.row_splits, before)
+        parts = [ORACLES[part] for part in re.split(r"\+(?=[a-z])", form)]
+        of_train = np.concatenate(
+            [part(before, train.row_splits, before) for part in parts], axis=1
+        )
+        x = np.concatenate(
+            [part(x, lists.row_splits, before) for part in parts], axis=1
+        )
     return x
 
 
@@ -89,7 +122,13 @@ def test_transforms_are_those_of_numpy_in_their_order(forms):
             out[batch["mask"]], oracle(forms, lists, train), rtol=1e-4, atol=2e-4
         )
         wide = widened(batch, 3)  # NaN and junk at padding
-        np.testing.assert_array_equal(transformed(transforms, wide)[:, :-3], out)
+        np.testing.assert_allclose(
+            transformed(transforms, wide)[:, :-3], out, rtol=1e-5, atol=1e-5
+        )
+        turned = {name: x[:, ::-1] for name, x in wide.items()}  # Padding first.
+        np.testing.assert_allclose(
+            transformed(transforms, turned)[:, :2:-1], out, rtol=1e-5, atol=1e-5
+        )
 
 
 def test_the_order_matters():
@@ -192,7 +231,7 @@ def test_rows_of_nothing_but_padding_stay_zero():
     assert not transformed(transforms, batch).any()
 
 
-FORMS = ["log1p", "query_minmax", "standard", "clip:-2:2"]
+FORMS = ["log1p", "query_minmax", "standard+query_rank+quantile:20", "clip:-2:2"]
 
 
 def build(train, **kwargs):
@@ -321,6 +360,13 @@ def test_two_replicas_have_the_same_statistics():
         ("clip:2:1", ["must not be above", "2.0 and 1.0"]),
         ("clip:nan:1", ["`low`", "nan"]),
         ("clip:0:1e39", ["`high`", "1e+39"]),
+        ("query_ranks", ["did you mean 'query_rank'"]),
+        ("standard+", ["'standard+'", "did you mean 'standard'"]),
+        ("raw+querry_rank", ["'querry_rank'", "did you mean 'query_rank'"]),
+        ("+raw", ["''"]),
+        ("quantile:1", ["'quantile:1'", "from 2 to 10,000", "quantile:1000"]),
+        ("quantile:", ["quantile:N"]),
+        ("standard+quantile:2:3", ["'quantile:2:3'", "quantile:N"]),
         ("", ["''"]),
     ],
 )
@@ -343,5 +389,11 @@ def test_statistics_of_another_width_are_told():
         models.Standard([0.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="`std`"):
         models.Standard([0.0], [-1.0])
+    with pytest.raises(ValueError, match="at least 2. Received: 1."):
+        models.Quantile([[0.0]])
+    with pytest.raises(ValueError, match="must not decrease"):
+        models.Quantile([[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(ValueError, match="at least one transform"):
+        models.Concatenated([])
     with pytest.raises(ValueError, match="no training items"):
         models.feature_transforms(["standard"], [])

@@ -20,6 +20,7 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
+from tfr_ext.models.transforms import looks_across_lists
 from tfr_ext.training import exporter
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.evaluator import EvaluationResult, evaluate_scores
@@ -230,7 +231,7 @@ class Ranker(BaseEstimator):
         """
         self._check_fitted()
         if group is None and qid is None and rows.query_of(X, self.query) is None:
-            if any(name.startswith("query_") for name in self.feature_transforms):
+            if looks_across_lists(self.feature_transforms):
                 raise ValueError(
                     f"`feature_transforms={self.feature_transforms!r}` needs whole "
                     "lists: give `group` or `qid`."

@@ -184,13 +184,53 @@ class ScatterScores(tf.keras.layers.Layer):
         }
 
 
-@which_keras.register
-class ResumableDropout(tf.keras.layers.Layer):
-    """Dropout that a checkpoint can continue.
+class ResumableDraws(tf.keras.layers.Layer):
+    """Base of layers with random numbers that a checkpoint can continue.
 
-    Keras' own dropout draws from a state that is not in checkpoints, so a resumed run
-    would drop other units than an uninterrupted one. Here the draws depend on a seed
+    The layers of Keras draw from a state that is not in checkpoints, so a resumed run
+    would draw other numbers than an uninterrupted one. Here the draws depend on a seed
     and on a counter of calls, which is a weight of the layer.
+    """
+
+    def __init__(self, seed: int, **kwargs: Any):
+        """Initialises the layer.
+
+        Args:
+            seed: seed of the draws; the layers of a model should have different seeds.
+            **kwargs: arguments of `tf.keras.layers.Layer`.
+        """
+        super().__init__(**kwargs)
+        self._seed = seed
+
+    def build(self, input_shape: Any) -> None:
+        """See `tf.keras.layers.Layer`."""
+        self._calls = self.add_weight(
+            name="calls",
+            shape=[],
+            dtype="int64",
+            initializer="zeros",
+            trainable=False,
+            aggregation=_ONE_FOR_ALL,
+        )
+        super().build(input_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that recreate this layer."""
+        return {**super().get_config(), "seed": self._seed}
+
+    def _next_seed(self) -> tf.Tensor:
+        """Returns the seed of the next draw of this replica, and counts it."""
+        context = tf.distribute.get_replica_context()
+        replica = context.replica_id_in_sync_group if context else 0
+        stream = tf.cast(replica, tf.int64) + (self._seed << 16)
+        seed = tf.stack([stream, tf.identity(self._calls)])
+        self._calls.assign_add(1)
+        return seed
+
+
+@which_keras.register
+class ResumableDropout(ResumableDraws):
+    """Dropout that a checkpoint can continue; see `ResumableDraws`.
 
     Examples:
         >>> layer = ResumableDropout(0.5, seed=1)
@@ -209,22 +249,9 @@ class ResumableDropout(tf.keras.layers.Layer):
             seed: seed of the draws; the layers of a model should have different seeds.
             **kwargs: arguments of `tf.keras.layers.Layer`.
         """
-        super().__init__(**kwargs)
+        super().__init__(seed, **kwargs)
         self.supports_masking = True
         self._rate = rate
-        self._seed = seed
-
-    def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`."""
-        self._calls = self.add_weight(
-            name="calls",
-            shape=[],
-            dtype="int64",
-            initializer="zeros",
-            trainable=False,
-            aggregation=_ONE_FOR_ALL,
-        )
-        super().build(input_shape)
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Drops units in training, and scales up the others.
@@ -235,16 +262,10 @@ class ResumableDropout(tf.keras.layers.Layer):
         """
         if not training:
             return inputs
-        context = tf.distribute.get_replica_context()
-        replica = context.replica_id_in_sync_group if context else 0
-        stream = tf.cast(replica, tf.int64) + (self._seed << 16)
-        drawn = tf.random.stateless_uniform(
-            tf.shape(inputs), seed=tf.stack([stream, tf.identity(self._calls)])
-        )
-        self._calls.assign_add(1)
+        drawn = tf.random.stateless_uniform(tf.shape(inputs), seed=self._next_seed())
         kept = tf.cast(drawn >= self._rate, inputs.dtype)
         return inputs * kept / (1 - self._rate)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that recreate this layer."""
-        return {**super().get_config(), "rate": self._rate, "seed": self._seed}
+        return {**super().get_config(), "rate": self._rate}

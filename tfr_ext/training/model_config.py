@@ -7,7 +7,8 @@ from typing import Any
 
 from tfr_ext.core.settings import Settings, given, setting
 from tfr_ext.losses.tfr.names import LAMBDA_WEIGHTS
-from tfr_ext.models import scorers, transforms
+from tfr_ext.models import scorers
+from tfr_ext.models.transforms import transform_grammar
 
 # The output of a model. score: one number per item. expected_grade: the expectation of
 # a distribution over grades, for any loss. grades: the distribution itself, for losses
@@ -53,9 +54,17 @@ class ModelConfig(Settings):
     feature_transforms: tuple[str, ...] = setting(
         (),
         "Transforms that the model applies to the features first, in this order: "
-        f"{transforms.FORMS}.",
+        f"{transform_grammar.FORMS}.",
         group="model",
         kind="texts",
+    )
+    feature_noise: float = setting(
+        0.0,
+        "Standard deviation of the normal noise that training adds to each feature "
+        "after `feature_transforms`, as data augmentation. Evaluation and exports "
+        "have none.",
+        group="model",
+        low=0.0,
     )
     hidden_sizes: tuple[int, ...] = setting(
         (1024,),

@@ -9,11 +9,18 @@ import tensorflow as tf
 
 from tfr_ext.models.building import RankingModelBuilder, model_builder
 from tfr_ext.models.expected_grade import with_expected_grade
-from tfr_ext.models.transforms import feature_transforms
+from tfr_ext.models.transforms import (
+    FeatureNoise,
+    FeatureTransforms,
+    feature_transforms,
+)
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.fitting import checkpoints
 from tfr_ext.training.sources import data_splits
+
+# Added to the seed of a run for that of the noise.
+_NOISE_SEED = 1 << 16
 
 
 def builder(
@@ -26,12 +33,23 @@ def builder(
         splits: the lists, whose statistics some transforms need.
         head: the output, with its values.
     """
-    names = list(config.model.feature_transforms)
     return model_builder(
         splits.train.num_features,
         head.scorer(training_checks.network(config, head)),
-        feature_transforms(names, splits.train) if names else None,
+        _transforms(config, splits),
     )
+
+
+def _transforms(
+    config: TrainingConfig, splits: data_splits.Splits
+) -> FeatureTransforms | None:
+    """Returns what the model does with features before it scores items."""
+    names, noise = list(config.model.feature_transforms), config.model.feature_noise
+    layers = list(feature_transforms(names, splits.train).layers) if names else []
+    if noise:
+        # Apart from the seeds of the dropout, one for each layer of the network.
+        layers.append(FeatureNoise(noise, config.data.seed + _NOISE_SEED))
+    return FeatureTransforms(layers) if layers else None
 
 
 def best_model(

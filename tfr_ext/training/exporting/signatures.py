@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.data.elwc.features import ElwcFeatures
-from tfr_ext.models.transforms import FeatureTransform
+from tfr_ext.models.transforms.feature_transform import FeatureTransform
 from tfr_ext.training.exporting.model_file import float_features
 
 SCORES = "scores"

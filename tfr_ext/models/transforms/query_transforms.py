@@ -1,0 +1,120 @@
+"""Feature transforms that compare the items of a list with each other."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tfr_ext.core import which_keras
+from tfr_ext.models.transforms import ordered
+from tfr_ext.models.transforms.feature_transform import ROUNDING, FeatureTransform
+
+
+@which_keras.register
+class QueryMinMax(FeatureTransform):
+    """`(x - min) / (max - min)` over the real items of a list, feature by feature.
+
+    If all items of a list have the same value, up to rounding, the result is 0.
+
+    Examples:
+        >>> features = tf.constant([[[2., 7.], [4., 7.], [3., 7.], [9., 9.]]])
+        >>> mask = tf.constant([[True, True, True, False]])
+        >>> QueryMinMax()((features, mask)).numpy().tolist()
+        [[[0.0, 0.0], [1.0, 0.0], [0.5, 0.0], [0.0, 0.0]]]
+    """
+
+    ACROSS_LISTS = True
+
+    def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+        """See `FeatureTransform`."""
+        return _scaled(features, real)
+
+
+@which_keras.register
+class QueryStandard(FeatureTransform):
+    """`(x - mean) / std` over the real items of a list, feature by feature.
+
+    `std` divides by the number of items. If all items of a list have the same value, up
+    to rounding, the result is 0.
+
+    Examples:
+        >>> features = tf.constant([[[2., 7.], [4., 7.], [3., 7.], [9., 9.]]])
+        >>> mask = tf.constant([[True, True, True, False]])
+        >>> QueryStandard()((features, mask)).numpy()[0].round(3)
+        array([[-1.225,  0.   ],
+               [ 1.225,  0.   ],
+               [ 0.   ,  0.   ],
+               [ 0.   ,  0.   ]], dtype=float32)
+    """
+
+    ACROSS_LISTS = True
+
+    def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+        """See `FeatureTransform`."""
+        # From 0 to 1 first, which changes nothing in exact arithmetic: then squares
+        # neither overflow nor vanish, and a small spread far from 0 is not lost.
+        scaled = tf.where(real, _scaled(features, real), 0)
+        count = tf.maximum(_sum(tf.cast(real, scaled.dtype)), 1)
+        centred = tf.where(real, scaled - _sum(scaled) / count, 0)
+        std = tf.sqrt(_sum(tf.square(centred)) / count)
+        return tf.math.divide_no_nan(centred, std)
+
+
+@which_keras.register
+class QueryRank(FeatureTransform):
+    """The rank of each item within its list, feature by feature, from 0 to 1.
+
+    The lowest of `n` different values gets 0 and the highest 1: the result is
+    `(rank - 1) / (n - 1)`. Equal values share the mean of their ranks, as do values
+    that differ only by rounding (by less than 3e-7 of the value). So if all items of a
+    list have the same value, all get 0.5, and so does the item of a list of one: the
+    mean of a list is 0.5 whatever its values are.
+
+    Nothing is compared pair by pair: the values of a feature are sorted, and each item
+    finds its place by bisection.
+
+    Examples:
+        >>> features = tf.constant([[[2., 7.], [400., 7.], [3., 7.], [3., 5.]]])
+        >>> mask = tf.constant([[True, True, True, True]])
+        >>> QueryRank()((features, mask)).numpy()[0, :, 0].tolist()
+        [0.0, 1.0, 0.5, 0.5]
+    """
+
+    ACROSS_LISTS = True
+
+    def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+        """See `FeatureTransform`."""
+        shape = tf.shape(features)
+        # A row for each list and feature, with padding last.
+        values = tf.transpose(tf.where(real, features, float("inf")), [0, 2, 1])
+        rows = tf.reshape(values, [shape[0] * shape[2], shape[1]])
+        lower, not_higher = ordered.counts(tf.sort(rows, axis=1), rows)
+        back = tf.stack([shape[0], shape[2], shape[1]])
+        lower, not_higher = (
+            tf.transpose(tf.cast(tf.reshape(x, back), features.dtype), [0, 2, 1])
+            for x in (lower, not_higher)
+        )
+        count = _sum(tf.cast(real, features.dtype))
+        # Numbers near the largest are not distinguished from padding.
+        not_higher = tf.minimum(not_higher, count)
+        ranks = (lower + not_higher - 1) / 2  # From 0.
+        ranks = tf.where(count > 1, ranks / tf.maximum(count - 1, 1), 0.5)
+        return tf.ensure_shape(ranks, features.shape)
+
+
+def _scaled(features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+    """Returns `(x - min) / (max - min)` over the real items of each list."""
+    # Halved first, as the difference of two float32 numbers may overflow.
+    half = features / 2
+    largest = half.dtype.max
+    low = tf.reduce_min(tf.where(real, half, largest), axis=1, keepdims=True)
+    high = tf.reduce_max(tf.where(real, half, -largest), axis=1, keepdims=True)
+    # Values that differ only by rounding, as log1p of equal numbers may, count as
+    # equal. In a row of nothing but padding, `low` is above `high`.
+    spread = high - low
+    one_value = spread <= ROUNDING * tf.maximum(tf.abs(low), tf.abs(high))
+    return tf.math.divide_no_nan(half - low, tf.where(one_value, 0.0, spread))
+
+
+def _sum(x: tf.Tensor) -> tf.Tensor:
+    """Returns the sum over each list, `[batch, 1, features]`."""
+    return tf.reduce_sum(x, axis=1, keepdims=True)
