@@ -44,7 +44,7 @@ FLAGS = flags.FLAGS
 # The settings that say which lists there are. The other data flags are left to
 # training.
 _SOURCE = re.compile(
-    "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing_value|(data_)?seed"
+    "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing|(data_)?seed"
     f"|synthetic_.*|elwc_.*|{'|'.join(COLUMNS)}"
 )
 _MOST_USED = (

@@ -79,7 +79,7 @@ def identity(
 def _data_source(parsed: config_flags.Parsed) -> tuple[str, ...]:
     """Returns the texts of the flags that say which data is read."""
     names = [
-        *(*_WHERE_DATA_IS, "dataset", "manual_dir", "missing_value", "num_features"),
+        *(*_WHERE_DATA_IS, "dataset", "manual_dir", "missing", "num_features"),
         *COLUMNS,
         *(
             place.key

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfr_ext.core.checks import near
+from tfr_ext.core.renamed_settings import renamed
 
 _PIPELINES = pathlib.Path(__file__).parents[1]
 # Where the wheel has them, or else the repository.
@@ -46,7 +47,7 @@ def expanded(arguments: Sequence[str], within: tuple[str, ...] = ()) -> list[str
             return [*found, argument, *left]
         name, equals, path = argument.partition("=")
         if name not in ("--flagfile", "-flagfile"):
-            found.append(argument)
+            found.append(_renamed(name, path) if equals else argument)
             continue
         value = path if equals else next(left, None)
         if value is None:
@@ -54,6 +55,12 @@ def expanded(arguments: Sequence[str], within: tuple[str, ...] = ()) -> list[str
         elif value.strip():
             found += _read(os.path.expanduser(value.strip()), within)
     return found
+
+
+def _renamed(name: str, text: str) -> str:
+    """Returns a flag as this version calls it, so that old flag files can be read."""
+    new, value = renamed(name.lstrip("-"), text)
+    return f"--{new}={value}" if new != name.lstrip("-") else f"{name}={text}"
 
 
 def known() -> list[str]:

@@ -84,7 +84,7 @@ def test_distributions_reach_the_batches(config, files):
         ({"dataset": "mslr_web"}, ["mslr_web/10k_fold1..5"]),
         ({"train_path": ["x.txt"]}, ["`train_path`", "`dataset='text'`"]),
         ({"num_features": 45}, ["45 features", "letor4/mq2008_fold1'` has 46"]),
-        ({"missing_value": -1.0}, ["`missing_value=-1`", "missing values are 0"]),
+        ({"missing": "-1"}, ["`missing='-1'`", "missing values are 0"]),
     ],
 )
 def test_settings_that_do_not_fit(config, changes, parts):

@@ -102,6 +102,7 @@ class RankingLists:
         doc_ids: Any = None,
         query_ids: Any = None,
         feature_names: Sequence[str] | None = None,
+        missing: bool = False,
     ) -> RankingLists:
         """Makes lists from arrays with one row per item.
 
@@ -122,6 +123,9 @@ class RankingLists:
             query_ids: with `group`, a name for each list; '1', '2', ... by default.
             feature_names: names of the features; by default, those of the columns if
                 `X` is a data frame.
+            missing: whether features may be missing, and are then NaN. Only a model
+                that is trained with `missing='mean'` or `missing='indicator'` takes
+                them.
 
         Raises:
             ValueError: if shapes do not fit each other, both or neither of `group` and
@@ -146,10 +150,10 @@ class RankingLists:
         if frames.is_frame(X):
             frame = frames.as_frame(X)
             names = list(frame.columns)
-            features = frames.matrix(frame, names)
+            features = frames.matrix(frame, names, missing)
             feature_names = feature_names or tuple(map(str, names))
         else:
-            features = row_arrays.matrix(X, feature_names)
+            features = row_arrays.matrix(X, feature_names, missing)
         given = row_arrays.fields(features, y, group, qid, weight, doc_ids, query_ids)
         return cls(**given, feature_names=feature_names)
 
@@ -162,6 +166,7 @@ class RankingLists:
         features: Sequence[str] | None = None,
         weight: str | None = None,
         doc_id: str | None = None,
+        missing: bool = False,
     ) -> RankingLists:
         """Makes lists from a data frame with one row per item.
 
@@ -176,6 +181,7 @@ class RankingLists:
                 of numbers are features, and columns of anything else are left out.
             weight: column of the weights, `>= 0`.
             doc_id: column of the names of the items.
+            missing: see `from_arrays`.
 
         Returns:
             The lists, whose `feature_names` are those of the columns.
@@ -201,7 +207,7 @@ class RankingLists:
             >>> lists.lengths.tolist()
             [2, 1]
         """
-        columns = frames.Columns(label, query, features, weight, doc_id)
+        columns = frames.Columns(label, query, features, weight, doc_id, missing)
         return cls(**frames.fields(frames.as_frame(df), columns))
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:

@@ -133,7 +133,8 @@ class Ranker(BaseEstimator):
             model_dir: directory for the files of the training, with which another `fit`
                 goes on after an interruption; by default, no files are kept.
             settings: any other setting of `tfr_ext.training.TrainingConfig` by its
-                name, such as `{'mixed_precision': 'bfloat16'}`.
+                name, such as `{'mixed_precision': 'bfloat16'}`, or `{'missing':
+                'mean'}` if features may be NaN.
         """
         given = locals()
         for name in parameters(Ranker):
@@ -179,19 +180,16 @@ class Ranker(BaseEstimator):
         config = self._config()
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        lists = rows.lists(X, y, group, qid, sample_weight, self.query)
+        keeps = config.data.keeps_missing
+        lists = rows.lists(X, y, group, qid, sample_weight, self.query, missing=keeps)
         columns = lists.feature_names
-        if lists.weights is not None and not lists.weights.any():
-            raise ValueError(
-                "`sample_weight` is zero for all rows: there is nothing to learn."
-            )
         if eval_set is None and (eval_group is not None or eval_qid is not None):
             raise ValueError("`eval_group` and `eval_qid` need an `eval_set`.")
         if eval_set is None:
             splits = rows.held_out(lists, config)
         else:
             judged = rows.only_one(eval_set, eval_group, eval_qid)
-            valid = rows.lists(*judged, None, self.query, columns, "eval_set")
+            valid = rows.lists(*judged, None, self.query, columns, "eval_set", keeps)
             splits = data_splits.Splits(lists, valid, valid)
         quiet = contextlib.nullcontext() if self.verbose else telling.silent()
         with contextlib.ExitStack() as stack:
@@ -363,7 +361,8 @@ class Ranker(BaseEstimator):
         """Returns rows as lists, with the features of `fit`."""
         self._check_fitted()
         columns = getattr(self, "feature_names_in_", None)
-        found = rows.lists(X, y, group, qid, query=self.query, columns=columns)
+        keeps = self._config().data.keeps_missing
+        found = rows.lists(X, y, group, qid, None, self.query, columns, "X", keeps)
         if found.num_features != self.n_features_in_:
             raise ValueError(
                 f"X has {found.num_features} features, but {type(self).__name__} is "

@@ -45,6 +45,7 @@ def lists(
     query: str | None = None,
     columns: Sequence[str] | None = None,
     name: str = "X",
+    missing: bool = False,
 ) -> RankingLists:
     """Returns rows as lists.
 
@@ -57,9 +58,10 @@ def lists(
         query: the column of the queries of a data frame.
         columns: the features of a data frame, in order; all other columns by default.
         name: the name of `X` in messages.
+        missing: whether features may be missing, and are then NaN.
 
     Raises:
-        ValueError: if the arguments do not fit each other.
+        ValueError: if the arguments do not fit each other, or all weights are 0.
     """
     column = query_of(X, query, name)
     if column is not None and (group is not None or qid is not None):
@@ -82,7 +84,14 @@ def lists(
                 f"`{name}` lacks columns that `fit` had: {', '.join(missing)}."
             )
         X = frame[names]
-    return RankingLists.from_arrays(X, y, group=group, qid=qid, weight=weight)
+    found = RankingLists.from_arrays(
+        X, y, group=group, qid=qid, weight=weight, missing=missing
+    )
+    if found.weights is not None and not found.weights.any():
+        raise ValueError(
+            "`sample_weight` is zero for all rows: there is nothing to learn."
+        )
+    return found
 
 
 def any_groups(X: Any) -> list[int]:

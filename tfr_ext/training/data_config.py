@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
-from tfr_ext.core.settings import HIGHEST_SEED, Settings, given, places, setting
+from tfr_ext.core.renamed_settings import plain_number
+from tfr_ext.core.settings import (
+    HIGHEST_SEED,
+    Settings,
+    given,
+    is_finite,
+    places,
+    setting,
+)
 
 # One default for all commands, so that `pipelines.prepare` holds out the same queries
 # as training does. No flag file in configs/ sets another.
 DEFAULT_SEED = 1
+
+# The settings of `missing` with which missing features are NaN in lists.
+KEPT_MISSING = ("indicator", "mean")
 
 # The settings that name columns of tables.
 COLUMNS = (
@@ -95,8 +107,14 @@ class DataConfig(Settings):
         kind="integer",
         low=1,
     )
-    missing_value: float = setting(
-        0.0, "Value of the features that are NULL in the text.", group="data"
+    missing: str = setting(
+        "0",
+        "What becomes of missing features, such as NULL in the text: 'mean' puts the "
+        "mean of the training items that have the feature in their place, inside the "
+        "model; 'indicator' does so too, and adds a feature that is 1 where the value "
+        "is missing, for each feature that some training item lacks; a number takes "
+        "their place when `dataset='text'` is read.",
+        group="data",
     )
     list_size: int | None = setting(
         None,
@@ -265,7 +283,9 @@ class DataConfig(Settings):
         Raises:
             ValueError: if a setting is wrong, or two settings do not fit each other.
         """
+        object.__setattr__(self, "missing", plain_number(self.missing))
         super().__post_init__()
+        check_missing(self.missing)
         weights = self.label_weights
         if weights and (len(weights) < 2 or list(weights) != sorted({*weights})):
             received = ",".join(f"{weight:g}" for weight in weights)
@@ -297,6 +317,16 @@ class DataConfig(Settings):
             )
 
     @property
+    def keeps_missing(self) -> bool:
+        """Whether missing features are NaN in the lists, and the model fills them."""
+        return self.missing in KEPT_MISSING
+
+    @property
+    def missing_value(self) -> float:
+        """The value of missing features in the lists."""
+        return math.nan if self.keeps_missing else float(self.missing)
+
+    @property
     def random_seed(self) -> int:
         """The seed of random choices in the data: `data_seed`, or else `seed`."""
         return self.seed if self.data_seed is None else self.data_seed
@@ -310,6 +340,23 @@ class DataConfig(Settings):
         held_out = own_files and not (self.valid_path and self.test_path)
         cut = self.list_size is not None or self.eval_list_size is not None
         return self.dataset == "synthetic" or held_out or cut
+
+
+def check_missing(missing: str) -> None:
+    """Checks what is to become of missing features.
+
+    Raises:
+        ValueError: if it is not a setting of `DataConfig.missing`.
+    """
+    try:
+        fine = missing in KEPT_MISSING or is_finite(float(missing))
+    except ValueError:
+        fine = False
+    if not fine:
+        raise ValueError(
+            "`missing` must be 'indicator', 'mean' or a finite number. Received: "
+            f"{missing!r}."
+        )
 
 
 def check_columns(settings: Settings, dataset: str) -> None:

@@ -23,6 +23,7 @@ from tfr_ext.training.exporting.signatures import (
     MASKED_SIGNATURE,
     REGRESS_SIGNATURE,
     SCORES,
+    fills_missing,
     signatures,
 )
 
@@ -115,7 +116,7 @@ def export_ranker(
             feature_names,
             elwc_features,
             functions,
-            about or {},
+            {"takes_missing": fills_missing(model), **(about or {})},
         )
         check(ExportedScorer(aside))
         os.rename(aside, target)
@@ -141,6 +142,7 @@ class ExportedScorer:
         num_features: number of features that it takes.
         max_label: the highest grade of its collection, if the export says so.
         feature_names: names of the features, if the export says so.
+        takes_missing: whether features may be NaN, which says that they are missing.
     """
 
     def __init__(self, directory: str):
@@ -167,6 +169,7 @@ class ExportedScorer:
         about = model_file.read(directory)
         self.max_label: float | None = about.get("max_label")
         self.feature_names: list[str] | None = about.get("feature_names")
+        self.takes_missing: bool = about.get("takes_missing", False)
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
         """Returns float32 scores `[num_items]`, in the order of the items.
@@ -176,7 +179,7 @@ class ExportedScorer:
             batch_size: number of lists scored at a time.
 
         Raises:
-            tf.errors.InvalidArgumentError: if a feature is NaN.
+            tf.errors.InvalidArgumentError: if a feature is NaN, unless `takes_missing`.
         """
         return score_lists(
             lambda x: self._masked(**{k: tf.constant(v) for k, v in x.items()})[SCORES],

@@ -45,7 +45,10 @@ def _transforms(
 ) -> FeatureTransforms | None:
     """Returns what the model does with features before it scores items."""
     names, noise = list(config.model.feature_transforms), config.model.feature_noise
-    layers = list(feature_transforms(names, splits.train).layers) if names else []
+    missing = config.data.missing if config.data.keeps_missing else None
+    layers = []
+    if names or missing:
+        layers += feature_transforms(names, splits.train, missing).layers
     if noise:
         # Apart from the seeds of the dropout, one for each layer of the network.
         layers.append(FeatureNoise(noise, config.data.seed + _NOISE_SEED))

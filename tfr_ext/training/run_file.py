@@ -11,6 +11,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+from tfr_ext.core.renamed_settings import renamed
 from tfr_ext.core.settings import (
     Parameters,
     Place,
@@ -168,7 +169,8 @@ def _texts(text: str, kind: type[Settings]) -> dict[str, list[str]]:
     for line in text.splitlines():
         if line.startswith("--"):
             name, equals, value = line[2:].partition("=")
-            found.setdefault(name, []).append(value if equals else "true")
+            name, value = renamed(name, value if equals else "true")
+            found.setdefault(name, []).append(value)
     for place in places(kind):
         if place.about.kind == "boolean" and f"no{place.key}" in found:
             found[place.key] = ["false" for _ in found.pop(f"no{place.key}")]

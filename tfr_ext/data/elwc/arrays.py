@@ -126,10 +126,10 @@ class FastParser:
         self._doc_ids: list[str | None] = [None] * items
         self._gather(b"".join(records), np.array(starts), np.array(sizes))
         self._labels += np.float32(0)  # -0.0 becomes 0.0.
-        judged = self._labels >= 0
+        judged, found = self._labels >= 0, self._features[:, :width]
         if not (
             np.isfinite(self._labels).all()
-            and np.isfinite(self._features[:, :width]).all()
+            and (np.isfinite(found) | (schema.missing & np.isnan(found))).all()
             and np.isfinite(self._distributions).all()
             and (np.isfinite(self._weights) & ~(judged & (self._weights < 0))).all()
         ):

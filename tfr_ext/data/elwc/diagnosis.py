@@ -36,6 +36,7 @@ class ElwcSchema:
         label_distribution: the probability of each grade, an array; empty if there is
             none.
         weight: the weight of an example, one number; empty if all have the same weight.
+        missing: whether features may be NaN, which says that they are missing.
 
     Examples:
         >>> schema = ElwcSchema(["bm25", "pagerank"], label="relevance")
@@ -50,6 +51,7 @@ class ElwcSchema:
     doc_id: str = "doc_id"
     label_distribution: str = "label_distribution"
     weight: str = ""
+    missing: bool = False
 
     def __post_init__(self) -> None:
         """Checks the names."""
@@ -241,7 +243,7 @@ def parse_context(
         ValueError: if something is wrong; the message says what was expected.
     """
     parts = [
-        _numbers(context, name, width)
+        _numbers(context, name, width, schema.missing)
         for name, width in zip(schema.context_features, widths.context)
     ]
     features = np.concatenate([np.zeros(0, np.float32), *parts])
@@ -257,7 +259,7 @@ def parse_example(
         ValueError: if something is wrong; the message says what was expected.
     """
     parts = [
-        _numbers(example, name, width)
+        _numbers(example, name, width, schema.missing)
         for name, width in zip(schema.features, widths.features)
     ]
     label = np.float32(0)
@@ -314,8 +316,17 @@ def _integers(example: tf.train.Example, names: Sequence[str]) -> frozenset[str]
     return frozenset(name for name in names if kinds[name] == "int64_list")
 
 
-def _numbers(example: tf.train.Example, name: str, width: int | None) -> np.ndarray:
-    """Returns the numbers of a feature, which must be there and finite."""
+def _numbers(
+    example: tf.train.Example, name: str, width: int | None, missing: bool = False
+) -> np.ndarray:
+    """Returns the numbers of a feature, which must be there and finite.
+
+    Args:
+        example: the example, or a context.
+        name: the feature.
+        width: how many numbers there must be; None if any number will do.
+        missing: whether they may be NaN.
+    """
     kind, values = _values(example.features.feature.get(name))
     if not len(values):
         present = sorted(example.features.feature)
@@ -329,8 +340,9 @@ def _numbers(example: tf.train.Example, name: str, width: int | None) -> np.ndar
         number = "1 value" if width == 1 else f"{width} values"
         raise ValueError(f"{name!r} has {len(values)} values, expected {number}")
     numbers = np.array(values).astype(np.float32)
-    if not np.isfinite(numbers).all():
-        wrong = int(np.flatnonzero(~np.isfinite(numbers))[0])
+    fine = np.isfinite(numbers) | (missing & np.isnan(numbers))
+    if not fine.all():
+        wrong = int(np.flatnonzero(~fine)[0])
         raise ValueError(
             f"value {wrong + 1} of {name!r} is {numbers[wrong]}, expected a finite "
             "number"

@@ -231,7 +231,9 @@ class ListsBuilder:
             missing_value: What they became.
             where: What was read.
         """
-        if self._num_null:
+        if self._num_null and np.isnan(missing_value):
+            logging.info("%d NULL values are missing in %s.", self._num_null, where)
+        elif self._num_null:
             logging.warning(
                 "Replaced %d NULL values by %s in %s.",
                 self._num_null,

@@ -27,6 +27,7 @@ class Columns:
         features: the features, in order; None for all other columns of numbers.
         weight: the weights; None if all rows have the same weight.
         doc_id: the names of the documents; None if they have none.
+        missing: whether features may be missing, and are then NaN.
     """
 
     label: str | None
@@ -34,6 +35,7 @@ class Columns:
     features: Sequence[str] | None = None
     weight: str | None = None
     doc_id: str | None = None
+    missing: bool = False
 
     def __post_init__(self) -> None:
         """Checks the names.
@@ -157,7 +159,7 @@ def fields(
         frame[columns.query], count, _told(columns.query), begun, row_before
     )
     found: dict[str, Any] = {
-        "features": matrix(frame, names),
+        "features": matrix(frame, names, columns.missing),
         "labels": np.zeros(count, np.float32),
         "row_splits": row_splits,
         "query_ids": query_ids,
@@ -173,12 +175,13 @@ def fields(
     return found
 
 
-def matrix(frame: Any, names: Sequence[str]) -> np.ndarray:
+def matrix(frame: Any, names: Sequence[str], missing: bool = False) -> np.ndarray:
     """Returns columns as a float32 array `[num_items, num_features]`.
 
     Args:
         frame: a pandas.DataFrame.
         names: the columns.
+        missing: whether values may be missing, and are then NaN.
 
     Raises:
         RowError: if a value is not a finite number.
@@ -189,7 +192,7 @@ def matrix(frame: Any, names: Sequence[str]) -> np.ndarray:
         with np.errstate(over="ignore"):
             features[:, column] = values
         part = features[:, column : column + 1]
-        row_arrays.check_features(part, values[:, np.newaxis], [name])
+        row_arrays.check_features(part, values[:, np.newaxis], [name], missing)
     return features
 
 

@@ -77,13 +77,16 @@ def fields(
     }
 
 
-def matrix(X: Any, feature_names: Sequence[str] | None = None) -> np.ndarray:
+def matrix(
+    X: Any, feature_names: Sequence[str] | None = None, missing: bool = False
+) -> np.ndarray:
     """Returns features as a float32 array.
 
     Args:
         X: features `[num_items, num_features]`: an array, nested lists, a sparse
             matrix, which is made dense, or a data frame.
         feature_names: the names of the columns in messages.
+        missing: whether values may be missing, and are then NaN.
 
     Raises:
         ValueError: if it has another shape, or a value is not a finite number.
@@ -102,12 +105,15 @@ def matrix(X: Any, feature_names: Sequence[str] | None = None) -> np.ndarray:
             "required."
         )
     features = _float32(values)
-    check_features(features, values, feature_names)
+    check_features(features, values, feature_names, missing)
     return features
 
 
 def check_features(
-    features: np.ndarray, given: np.ndarray, names: Sequence[str] | None
+    features: np.ndarray,
+    given: np.ndarray,
+    names: Sequence[str] | None,
+    missing: bool = False,
 ) -> None:
     """Checks that features are finite.
 
@@ -115,13 +121,15 @@ def check_features(
         features: float32 features `[num_items, num_features]`.
         given: the same before they became float32, for messages.
         names: the names of the columns in messages.
+        missing: whether NaN, a missing feature, is fine too.
 
     Raises:
         RowError: if a feature is not.
     """
-    if np.isfinite(features).all():
+    wrong = np.isinf(features) if missing else ~np.isfinite(features)
+    if not wrong.any():
         return
-    row, column = np.argwhere(~np.isfinite(features))[0].tolist()
+    row, column = np.argwhere(wrong)[0].tolist()
     name = f"`X` column {column}" if names is None else f"column {names[column]!r}"
     raise _not_finite(name, given[row, column], row)
 

@@ -31,6 +31,7 @@ def read_table(
     features: Sequence[str] | None = None,
     weight: str | None = None,
     doc_id: str | None = None,
+    missing: bool = False,
 ) -> RankingLists:
     r"""Reads tables into memory, one row per item.
 
@@ -48,6 +49,7 @@ def read_table(
             have numbers in the first file. Other files may have them in another order.
         weight: column of the weights.
         doc_id: column of the names of the items.
+        missing: whether features may be missing, such as empty cells, and are then NaN.
 
     Raises:
         DataFormatError: if a file lacks one of these columns, a value is wrong, or the
@@ -65,7 +67,7 @@ def read_table(
         >>> lists.features.tolist(), lists.query_ids
         ([[9.0], [12.5]], ['hat'])
     """
-    columns = Columns(label, query, features, weight, doc_id)
+    columns = Columns(label, query, features, weight, doc_id, missing)
     return concatenate(read_files(find_files(paths), columns))
 
 

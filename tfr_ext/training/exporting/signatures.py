@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.models.transforms.feature_transform import FeatureTransform
+from tfr_ext.models.transforms.missing_features import FillMissing
 from tfr_ext.training.exporting.model_file import float_features
 
 SCORES = "scores"
@@ -49,7 +50,8 @@ def signatures(
     They take lists of any size. Padding gets the lowest finite float, so that it sorts
     last. A request fails with a `tf.errors.InvalidArgumentError` if a feature is
     missing, has another width or type, or is NaN at a real item; what padding holds
-    does not matter.
+    does not matter. A model that fills in missing features takes NaN, and refuses
+    infinity.
 
     *   `serving_default`: `float_features` `[batch, list, features]`, all items real.
     *   `masked`: `float_features` and `mask` `[batch, list]`, True at real items.
@@ -82,6 +84,7 @@ def signatures(
             f"`elwc_features` must have {num_features} numbers, which the model takes. "
             f"Received: {in_protos.num_features}."
         )
+    fills = fills_missing(model)
     features_spec = tf.TensorSpec([None, None, num_features], tf.float32, FEATURES)
     mask_spec = tf.TensorSpec([None, None], tf.bool, MASK)
 
@@ -94,10 +97,15 @@ def signatures(
             tf.shape(mask), tf.shape(features)[:2], "mask must be [batch, list]."
         )
         with tf.control_dependencies([fits]):
-            unknown = tf.where(tf.math.is_nan(features) & mask[..., tf.newaxis])
+            wrong = tf.math.is_nan if not fills else tf.math.is_inf
+            unknown = tf.where(wrong(features) & mask[..., tf.newaxis])
         told = tf.debugging.Assert(
             tf.equal(tf.size(unknown), 0),
-            ["NaN feature; its list, item and feature, counted from 0:", unknown[:1]],
+            [
+                f"{'infinite' if fills else 'NaN'} feature; its list, item and "
+                "feature, counted from 0:",
+                unknown[:1],
+            ],
         )
         with tf.control_dependencies([told]):
             mask = tf.identity(mask)
@@ -158,6 +166,17 @@ def signatures(
     if not in_protos.shared_names and not looks_across_lists(model):
         found[REGRESS_SIGNATURE] = regress
     return found
+
+
+def fills_missing(model: ScoringModel) -> bool:
+    """Returns whether a model takes features that are NaN, which are missing.
+
+    Args:
+        model: a model of `{'float_features', 'mask'}`, or the mean of several, of which
+            all must.
+    """
+    parts = getattr(model, "models", [model])
+    return all(any(isinstance(x, FillMissing) for x in _layers(p)) for p in parts)
 
 
 def looks_across_lists(model: ScoringModel) -> bool:

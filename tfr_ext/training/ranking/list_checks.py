@@ -9,16 +9,17 @@ import numpy as np
 from tfr_ext.data.lists import RankingLists
 
 
-def check_features(lists: RankingLists) -> None:
+def check_features(lists: RankingLists, missing: bool = False) -> None:
     """Checks that no feature is NaN.
 
     Args:
         lists: the lists.
+        missing: whether NaN is fine, as a missing feature, but not infinity.
 
     Raises:
         ValueError: if one is; the message names the first list with one.
     """
-    unknown = np.isnan(lists.features)
+    unknown = np.isinf(lists.features) if missing else np.isnan(lists.features)
     if unknown.any():
         _raise_wrong(lists, int(np.argmax(unknown.any(axis=1))), "")
 

@@ -193,7 +193,7 @@ def _rank(
                 f"without one is between the queries {lists.query_ids[0]!r} and "
                 f"{lists.query_ids[-1]!r}."
             )
-        list_checks.check_features(lists)
+        list_checks.check_features(lists, unlabelled.keeps_missing(config, scorer))
         scores = scorer.scores(lists, config.batch_size)
         list_checks.check_scores(lists, scores)
         text = "".join(ranked_formats.lines(config, lists, scores))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from tfr_ext.core.renamed_settings import plain_number
 from tfr_ext.core.settings import Settings, same_setting, setting
-from tfr_ext.training.data_config import DataConfig, check_columns
+from tfr_ext.training.data_config import DataConfig, check_columns, check_missing
 
 STANDARD = "-"
 """The name that stands for standard input or output instead of a file."""
@@ -90,7 +91,15 @@ class RankConfig(Settings):
         group="data",
         choices=tuple(_INPUTS),
     )
-    missing_value: float = same_setting(DataConfig, "missing_value")
+    missing: str | None = setting(
+        None,
+        "What becomes of missing features, such as NULL in the text: a number takes "
+        "their place; 'mean' and 'indicator' leave them to the model, which must have "
+        "been trained with one of these. If left out, an export that was trained so "
+        "gets them as missing, and any other model gets 0.",
+        group="data",
+        kind="text",
+    )
     elwc_features: tuple[str, ...] = same_setting(DataConfig, "elwc_features")
     elwc_context_features: tuple[str, ...] = same_setting(
         DataConfig, "elwc_context_features"
@@ -120,7 +129,10 @@ class RankConfig(Settings):
         Raises:
             ValueError: if a setting is wrong, or two settings do not fit each other.
         """
+        object.__setattr__(self, "missing", plain_number(self.missing))
         super().__post_init__()
+        if self.missing is not None:
+            check_missing(self.missing)
         missing = [n for n in ("input", "output") if not getattr(self, n)]
         if missing:
             names = " and ".join(f"`{name}`" for name in missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from tfr_ext.core.settings import given
@@ -11,6 +12,7 @@ from tfr_ext.data.letor.reading import iter_letor
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
 from tfr_ext.data.tables.frames import Columns
+from tfr_ext.training.data_config import KEPT_MISSING
 from tfr_ext.training.ranking.list_scorer import ListScorer
 from tfr_ext.training.ranking.rank_config import RankConfig
 from tfr_ext.training.sources import table_source
@@ -36,9 +38,25 @@ def read(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piece
     return _READERS[config.input_format](config, files, scorer)
 
 
+def keeps_missing(config: RankConfig, scorer: ListScorer) -> bool:
+    """Returns whether missing features are NaN, for the model to fill.
+
+    Args:
+        config: says what becomes of missing features.
+        scorer: the model; an export also knows what it was trained with.
+    """
+    if config.missing is None:
+        return getattr(scorer, "takes_missing", False)
+    return config.missing in KEPT_MISSING and getattr(scorer, "takes_missing", True)
+
+
 def _text(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pieces:
-    missing_value = config.missing_value
-    return iter_letor(files, scorer.num_features, missing_value, labelled=False)
+    value = math.nan
+    if not keeps_missing(config, scorer):
+        value = (
+            0.0 if config.missing in (None, *KEPT_MISSING) else float(config.missing)
+        )
+    return iter_letor(files, scorer.num_features, value, labelled=False)
 
 
 def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pieces:
@@ -49,6 +67,7 @@ def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piec
         config.elwc_query_id,
         config.elwc_doc_id,
         label_distribution="",
+        missing=keeps_missing(config, scorer),
     )
     return iter_elwc(files, scorer.num_features, schema, config.batch_size)
 
@@ -67,7 +86,11 @@ def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pie
             f"columns, but the model takes {scorer.num_features} features."
         )
     columns = Columns(
-        None, config.query_column, features, doc_id=config.doc_id_column or None
+        None,
+        config.query_column,
+        features,
+        doc_id=config.doc_id_column or None,
+        missing=keeps_missing(config, scorer),
     )
     rows = max(1, _TABLE_BYTES // (8 * len(features)))
     return table_files.read_files(

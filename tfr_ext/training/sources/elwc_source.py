@@ -46,6 +46,7 @@ class ElwcSource:
             config.elwc_doc_id,
             config.elwc_label_distribution,
             config.weight_column,
+            config.keeps_missing,
         )
         with_paths = [s for s in SPLITS if paths(config, s)]
         self.splits: Collection[str] = with_paths

@@ -30,10 +30,11 @@ class TableSource:
         Raises:
             ValueError: if settings do not fit each other.
         """
-        if config.missing_value != 0:
+        if not config.keeps_missing and config.missing_value != 0:
             raise ValueError(
-                f"{given('missing_value', config.missing_value)} is only for "
-                "`dataset='text'`. A table must have a value in each cell."
+                f"{given('missing', config.missing)} is only for `dataset='text'`. "
+                "Cells of a table may be empty with `missing='mean'` or "
+                "`missing='indicator'`."
             )
         self._config = config
         self._columns = Columns(
@@ -42,6 +43,7 @@ class TableSource:
             config.feature_columns or None,
             config.weight_column or None,
             config.doc_id_column or None,
+            config.keeps_missing,
         )
         self.splits = [split for split in SPLITS if paths(config, split)]
 

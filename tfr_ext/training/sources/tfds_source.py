@@ -47,8 +47,8 @@ class TfdsSource:
         reject_paths(config)
         if config.missing_value != 0:
             raise ValueError(
-                f"{given('missing_value', config.missing_value)} is only for "
-                f"`dataset='text'`. In {name}, missing values are 0."
+                f"{given('missing', config.missing)} is only for files. In {name}, "
+                "missing values are 0."
             )
         self._name, self._data_dir = name, config.data_dir
         self._manual_dir = config.manual_dir
