@@ -12,6 +12,8 @@ def plain_number(value: Any) -> Any:
         >>> plain_number("-1.50"), plain_number(0.0), plain_number("mean")
         ('-1.5', '0', 'mean')
     """
+    if isinstance(value, bool):
+        return value
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfr_ext import objectives
 from tfr_ext.core.files import write_atomically
+from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
@@ -240,7 +241,13 @@ def _score(
         ValueError: if the file of a run or of scores has errors.
     """
     if scorer is not None:
-        check_features(judged)
+        check_features(judged, scorer.takes_missing)
+        if scorer.takes_missing and not config.data.keeps_missing:
+            told = given("missing", config.data.missing)
+            say(
+                "The model takes missing features as it did in training only with "
+                f"`missing='mean'` or `missing='indicator'`. Here: {told}."
+            )
         return _Scored(judged, scorer.scores(judged, config.batch_size))
     if config.scores is not None:
         return _Scored(judged, read_scores(config.scores, judged.num_items))

@@ -151,11 +151,14 @@ def measure(record: bytes, path: str, schema: ElwcSchema) -> Widths:
     try:
         elwc = _parse(record)
         context = [
-            _numbers(elwc.context, name, None) for name in schema.context_features
+            _numbers(elwc.context, name, None, schema.missing)
+            for name in schema.context_features
         ]
         where = "record 1, example 1"
         first = elwc.examples[0]
-        features = [_numbers(first, name, None) for name in schema.features]
+        features = [
+            _numbers(first, name, None, schema.missing) for name in schema.features
+        ]
         grades = None
         if _has(first, schema.label_distribution):
             grades = len(_numbers(first, schema.label_distribution, None))

@@ -21,7 +21,7 @@ def check_features(lists: RankingLists, missing: bool = False) -> None:
     """
     unknown = np.isinf(lists.features) if missing else np.isnan(lists.features)
     if unknown.any():
-        _raise_wrong(lists, int(np.argmax(unknown.any(axis=1))), "")
+        _raise_wrong(lists, int(np.argmax(unknown.any(axis=1))), "", missing)
 
 
 def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
@@ -39,18 +39,23 @@ def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
         _raise_wrong(lists, int(wrong[0]), f"{scores[wrong[0]]:g}")
 
 
-def _raise_wrong(lists: RankingLists, index: int, score: str) -> NoReturn:
+def _raise_wrong(
+    lists: RankingLists, index: int, score: str, missing: bool = False
+) -> NoReturn:
     """Raises the error of a list that cannot be ranked.
 
     Args:
         lists: all lists.
         index: the item that shows it.
         score: its score, if it has one.
+        missing: whether NaN is fine.
     """
     q = int(np.searchsorted(lists.row_splits, index, "right")) - 1
     items = slice(lists.row_splits[q], lists.row_splits[q + 1])
     bad = np.argwhere(~np.isfinite(lists.features[items]))
     unknown = np.argwhere(np.isnan(lists.features[items]))
+    if missing:
+        bad, unknown = np.argwhere(np.isinf(lists.features[items])), unknown[:0]
     if len(bad):
         item, feature = (unknown if len(unknown) else bad)[0]
         value = lists.features[items][item, feature]
