@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -139,10 +138,7 @@ def with_missing(data: DataConfig) -> DataConfig:
     """
     if data.dataset != "text":
         return data  # There, each feature has a value.
-    native = copy.copy(data)
-    # NaN is no value that a user could give.
-    object.__setattr__(native, "missing_value", float("nan"))
-    return native
+    return dataclasses.replace(data, missing="mean")  # The trees fill in nothing.
 
 
 def run_files(config: GbmConfig, in_memory: bool = False) -> _GbmDirectory:

@@ -182,14 +182,16 @@ def users_model(across):
     return tf.keras.Model({"float_features": features, "mask": mask}, scores)
 
 
-@pytest.mark.parametrize("forms", [["log1p", "standard", "clip:-1:1"], []])
+@pytest.mark.parametrize(
+    "forms", [["log1p", "raw+standard+quantile:3", "clip:-1:1"], []]
+)
 def test_item_wise_models_have_a_signature_for_items(forms):
     transforms = models.feature_transforms(forms, make_lists([6])) if forms else None
     model = models.model_builder(3, models.MLPScorer([8]), transforms).build()
     assert REGRESS in signatures.signatures(model)
 
 
-@pytest.mark.parametrize("forms", [["query_minmax"], ["standard", "query_minmax"]])
+@pytest.mark.parametrize("forms", [["query_minmax"], ["standard+query_rank", "log1p"]])
 def test_models_across_lists_have_none_and_say_so(forms, tmp_path, capsys):
     transforms = models.feature_transforms(forms, make_lists([6]))
     model = models.model_builder(3, models.MLPScorer([8]), transforms).build()
