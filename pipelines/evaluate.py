@@ -6,7 +6,8 @@ python -m pipelines.evaluate --dataset=text --test_path=FILE --scores=FILE
 
 Prints the mean of each metric, the convention, and how many queries its rule for empty
 lists affects. With --output_dir, it also writes `metrics.json`, `per_query.tsv`,
-`run.trec`, `qrels.trec` and `flags.cfg`.
+`run.trec`, `qrels.trec` and `flags.cfg` and, where there are validation lists,
+`run.valid.trec` and `qrels.valid.trec`.
 """
 
 from __future__ import annotations

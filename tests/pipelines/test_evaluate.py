@@ -106,6 +106,39 @@ def test_the_metrics_of_the_training_command_again(run, tmp_path, source):
     assert ours == theirs
 
 
+def test_validation_lists_are_ranked_where_there_are_some(run, tmp_path):
+    model = run / "model"
+    both = tmp_path / "both.trec"
+    texts = [(model / f"run{s}.trec").read_text() for s in ("", ".valid")]
+    both.write_text("".join(texts))
+    test = ("--dataset=text", f"--test_path={run}/test.txt", "--metrics=map")
+    valid = f"--valid_path={run}/valid.txt"
+    expected = json.loads((model / "metrics.json").read_text())
+    for number, (flags, has_valid) in enumerate(
+        [
+            ([f"--export={model}/export", valid], True),
+            ([f"--run={both}", valid], True),
+            ([f"--run={model}/run.trec", valid], False),
+            ([f"--export={model}/export"], False),
+        ]
+    ):
+        out = tmp_path / str(number)
+        done = evaluate(*test, *flags, f"--output_dir={out}")
+        assert (out / "run.valid.trec").exists() == has_valid
+        report = json.loads((out / "metrics.json").read_text())
+        assert report["queries"] == {"test": 13, **({"valid": 10} if has_valid else {})}
+        if has_valid:
+            assert "valid: 10 queries" in done.stdout
+            for name in ("qrels.trec", "qrels.valid.trec"):
+                assert (out / name).read_text() == (model / name).read_text()
+            ranked, theirs = (
+                [line.split()[:4] for line in (d / "run.valid.trec").open()]
+                for d in (out, model)
+            )
+            assert ranked == theirs
+    assert expected["queries"] == {"valid": 10, "test": 13}
+
+
 def test_a_run_that_lacks_queries_and_documents(run, tmp_path):
     """What is written is what was evaluated, by trec_eval too."""
     lines = (run / "model" / "run.trec").read_text().splitlines()

@@ -35,6 +35,8 @@ def test_the_files_of_a_run(run):
         "per_query.tsv",
         "run.trec",
         "qrels.trec",
+        "run.valid.trec",
+        "qrels.valid.trec",
         "curves.png",
         "export",
     } == set(os.listdir(directory))

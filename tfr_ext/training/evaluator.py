@@ -20,7 +20,11 @@ from tfr_ext.training.config import EvaluationConfig
 from tfr_ext.training.ranking.list_checks import check_features
 from tfr_ext.training.sources import data_splits, long_lists, wanted_labels
 
-_FILES = ("metrics.json", "per_query.tsv", "run.trec", "qrels.trec", "flags.cfg")
+_FILES = (
+    *("metrics.json", "per_query.tsv", *outputs.trec_files("test")),
+    *(*outputs.trec_files("valid"), "flags.cfg"),
+)
+_IN_WORDS = {"test": "test", "valid": "validation"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +78,9 @@ class _Scored:
 def evaluate(config: EvaluationConfig) -> EvaluationResult:
     """Evaluates a model, a run or scores, and writes the requested files.
 
+    With `output_dir`, the validation lists are ranked too, for `fuse`, unless they
+    would have to be held out of training lists that nothing else needs.
+
     Args:
         config: the settings.
 
@@ -104,7 +111,6 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
     if files is not None:
         sources = (config.export, config.run, config.scores)
         files.check([*filter(None, sources), *data_splits.paths(config.data)])
-    cut = long_lists.LongLists(config.data, "test")
     names = queries.parse_names(config.metrics.metrics)
     convention = config.metrics.convention()
     for name in names:
@@ -114,11 +120,16 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
     of_model = (
         (None,) if scorer is None else (scorer.num_features, scorer.feature_names)
     )
-    judged = cut(data_splits.load_test(config.data, *of_model))
-    say(data_splits.describe("test", judged))
-    if cut.num_cut:
-        say(cut.describe())
-    highest = wanted.highest(config.metrics.max_label, [judged])
+    with_valid = files is not None and config.scores is None
+    found = data_splits.load_test(config.data, *of_model, with_valid=with_valid)
+    judged, cuts = {}, {}
+    for split, lists in found.items():
+        cuts[split] = long_lists.LongLists(config.data, _IN_WORDS[split])
+        judged[split] = cuts[split](lists)
+        say(data_splits.describe(split, judged[split]))
+        if cuts[split].num_cut:
+            say(cuts[split].describe())
+    highest = wanted.highest(config.metrics.max_label, [judged["test"]])
     if (
         config.metrics.max_label is None
         and scorer is not None
@@ -127,15 +138,17 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
         # The test lists alone may lack the highest grade of their collection.
         highest = max(highest, scorer.max_label or 0.0)
     scored = _score(config, judged, scorer)
-    convention = dataclasses.replace(convention, max_label=highest, ties=scored.ties)
-    result = evaluate_scores(scored.lists, scored.scores, names, convention)
+    tested = scored["test"]
+    convention = dataclasses.replace(convention, max_label=highest, ties=tested.ties)
+    result = evaluate_scores(tested.lists, tested.scores, names, convention)
     if files is not None:
         files.claim()
         files.remove()
-        outputs.write_per_query(files.directory, judged, result.per_query)
-        outputs.write_trec(
-            files.directory, scored.lists, scored.scores, scored.tag, judged
-        )
+        outputs.write_per_query(files.directory, judged["test"], result.per_query)
+        for split, one in scored.items():
+            outputs.write_trec(
+                files.directory, one.lists, one.scores, one.tag, judged[split], split
+            )
         write_atomically(files.path("flags.cfg"), run_file.of_evaluation(config))
         write_atomically(
             files.path("metrics.json"),
@@ -144,16 +157,16 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
                     "test": result.metrics,
                     "convention": convention.as_dict(),
                     "labels": wanted.describe(),
-                    "queries": {"test": judged.num_lists},
+                    "queries": {split: judged[split].num_lists for split in scored},
                     "eval_list_size": config.data.eval_list_size
-                    and {"test": cut.as_dict()},
+                    and {split: cuts[split].as_dict() for split in scored},
                     "empty_queries": {"test": result.empty},
-                    **scored.counts,
+                    **tested.counts,
                 }
             ),
         )
     if config.print_per_query:
-        say(outputs.per_query_table(judged.query_ids, result.per_query))
+        say(outputs.per_query_table(result.query_ids, result.per_query))
     say(str(result))
     present = [] if files is None else [n for n in files.present()]
     return dataclasses.replace(
@@ -227,43 +240,59 @@ def _output_files(config: EvaluationConfig) -> written.Files | None:
 
 def _score(
     config: EvaluationConfig,
-    judged: RankingLists,
+    judged: Mapping[str, RankingLists],
     scorer: exporter.ExportedScorer | None,
-) -> _Scored:
+) -> dict[str, _Scored]:
     """Returns the scores of the judged lists, and prints what a run lacks.
 
     Args:
         config: the settings.
-        judged: the lists.
+        judged: the lists, by split.
         scorer: the exported model, if one is evaluated.
+
+    Returns:
+        Lists and scores by split; without 'valid' if a run has none of its queries.
 
     Raises:
         ValueError: if the file of a run or of scores has errors.
     """
     if scorer is not None:
-        check_features(judged, scorer.takes_missing)
+        for lists in judged.values():
+            check_features(lists, scorer.takes_missing)
         if scorer.takes_missing and not config.data.keeps_missing:
             told = given("missing", config.data.missing)
             say(
                 "The model takes missing features as it did in training only with "
                 f"`missing='mean'` or `missing='indicator'`. Here: {told}."
             )
-        return _Scored(judged, scorer.scores(judged, config.batch_size))
+        return {
+            split: _Scored(lists, scorer.scores(lists, config.batch_size))
+            for split, lists in judged.items()
+        }
     if config.scores is not None:
-        return _Scored(judged, read_scores(config.scores, judged.num_items))
+        (lists,) = judged.values()
+        return {"test": _Scored(lists, read_scores(config.scores, lists.num_items))}
     assert config.run is not None
-    run = read_run(config.run, judged)
-    missing, unjudged = len(run.missing(judged)), len(run.unjudged(judged))
-    if missing:
-        say(
-            f"{missing} of {judged.num_lists} judged queries are not in the run: they "
-            "count as queries for which nothing was retrieved."
+    run = read_run(config.run, judged["test"])
+    everything = {query for lists in judged.values() for query in lists.query_ids}
+    unjudged = len(run.documents.keys() - everything)
+    found = {}
+    for split, lists in judged.items():
+        missing = len(run.missing(lists))
+        if split == "valid" and missing == lists.num_lists:
+            continue
+        if missing:
+            kind = "judged" if split == "test" else "validation"
+            say(
+                f"{missing} of {lists.num_lists} {kind} queries are not in the run: "
+                "they count as queries for which nothing was retrieved."
+            )
+        found[split] = _Scored(
+            *run.ranked(lists),
+            tag=run.tag,
+            counts={"missing_queries": missing, "unjudged_queries": unjudged},
+            ties=queries.TIES_BY_NAME,
         )
     if unjudged:
         say(f"{unjudged} queries of the run have no judgements: they do not count.")
-    return _Scored(
-        *run.ranked(judged),
-        tag=run.tag,
-        counts={"missing_queries": missing, "unjudged_queries": unjudged},
-        ties=queries.TIES_BY_NAME,
-    )
+    return found

@@ -23,6 +23,8 @@ RUN_FILES = (
     "per_query.tsv",
     "run.trec",
     "qrels.trec",
+    "run.valid.trec",
+    "qrels.valid.trec",
     "curves.png",
     "tensorboard",
     "checkpoints",
@@ -78,8 +80,12 @@ def write_trec(
     scores: np.ndarray,
     tag: str,
     judged: data.RankingLists | None = None,
+    split: str = "test",
 ) -> None:
     """Writes `run.trec` and, for integer labels, `qrels.trec`.
+
+    Those of the validation lists are `run.valid.trec` and `qrels.valid.trec`, with
+    which `fuse` chooses its weights.
 
     Args:
         directory: where the files go.
@@ -87,14 +93,30 @@ def write_trec(
         scores: their scores, one per item.
         tag: name of the run.
         judged: the judged part of the lists; all of them by default.
+        split: 'test' or 'valid'.
     """
-    evaluation.write_run(os.path.join(directory, "run.trec"), lists, scores, tag)
-    qrels = os.path.join(directory, "qrels.trec")
-    if not evaluation.write_qrels(qrels, lists if judged is None else judged):
+    run, qrels = trec_files(split)
+    evaluation.write_run(os.path.join(directory, run), lists, scores, tag)
+    if not evaluation.write_qrels(
+        os.path.join(directory, qrels), lists if judged is None else judged
+    ):
         say(
-            "No qrels.trec is written: the format needs integer labels, and some are "
-            "not."
+            f"No {qrels} is written: the format needs integer labels, and some are not."
         )
+
+
+def trec_files(split: str) -> tuple[str, str]:
+    """Returns the names of the files with the ranking and the judgements of a split.
+
+    Args:
+        split: 'test' or 'valid'.
+
+    Examples:
+        >>> trec_files("valid")
+        ('run.valid.trec', 'qrels.valid.trec')
+    """
+    middle = "" if split == "test" else f".{split}"
+    return f"run{middle}.trec", f"qrels{middle}.trec"
 
 
 def as_json(content: Mapping[str, Any]) -> str:

@@ -114,7 +114,8 @@ def write_evaluation(
     }
     outputs.write_history(directory, history)
     outputs.write_per_query(directory, splits.test, values)
-    outputs.write_trec(directory, splits.test, scores["test"], tag)
+    for split, lists in (("valid", splits.valid), ("test", splits.test)):
+        outputs.write_trec(directory, lists, scores[split], tag, split=split)
     if config.draw_curves:
         outputs.draw_curves(
             files.path("curves.png"), history, config.monitor, best_epoch

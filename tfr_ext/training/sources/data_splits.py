@@ -87,14 +87,20 @@ def load_test(
     config: DataConfig,
     num_features: int | None,
     feature_names: Sequence[str] | None = None,
-) -> RankingLists:
-    """Loads only the lists to test on.
+    with_valid: bool = False,
+) -> dict[str, RankingLists]:
+    """Loads only the lists to test on, and those to validate on where that is cheap.
 
     Args:
         config: settings of the data.
         num_features: number of features of the lists; None if nothing depends on it.
         feature_names: columns of a table that hold the features, unless the settings
             name some.
+        with_valid: whether 'valid' is loaded too, if it need not be held out of
+            training lists that are not read for 'test' either.
+
+    Returns:
+        The lists of 'test', and those of 'valid' if they are loaded.
 
     Raises:
         ValueError: if settings do not fit each other, or the data has errors.
@@ -106,15 +112,19 @@ def load_test(
         )
     if config.dataset == "table" and feature_names and not config.feature_columns:
         config = dataclasses.replace(config, feature_columns=tuple(feature_names))
-    found = _read(config, source(config), ["test"], num_features or config.num_features)
-    lists = found["test"]
-    if num_features not in (None, lists.num_features):
-        raise ValueError(
-            f"The model takes {num_features} features, but the lists of "
-            f"{given('dataset', config.dataset)} have {lists.num_features}."
-        )
+    origin = source(config)
+    wanted = ["test"]
+    if with_valid and ("valid" in origin.splits or "test" not in origin.splits):
+        wanted = ["valid", "test"]
+    found = _read(config, origin, wanted, num_features or config.num_features)
+    for lists in found.values():
+        if num_features not in (None, lists.num_features):
+            raise ValueError(
+                f"The model takes {num_features} features, but the lists of "
+                f"{given('dataset', config.dataset)} have {lists.num_features}."
+            )
     _describe_labels(config)
-    return lists
+    return {split: found[split] for split in reversed(wanted)}
 
 
 def describe(name: str, lists: RankingLists | StreamedLists) -> str:
