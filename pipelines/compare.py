@@ -6,6 +6,9 @@ Each NAME=DIRECTORIES is a run: directories of `pipelines.train` or
 `pipelines.evaluate`, or files per_query.tsv, separated by commas; globs are allowed in
 quotes. Several directories are the folds and seeds of the run. NAME= can be left out if
 there is only one.
+
+COLLECTION:PATH instead of a path pools collections: means and tests are then over all
+queries, and the t-test is stratified by collection.
 """
 
 from __future__ import annotations
@@ -53,7 +56,11 @@ def compare(arguments: list[str]) -> None:
     files = None
     if FLAGS.output_dir is not None:
         files = comparison_files.files(FLAGS.output_dir)
-        files.check(path for paths in compared_runs.values() for path in paths)
+        files.check(
+            runs.in_collection(path)[1]
+            for paths in compared_runs.values()
+            for path in paths
+        )
     compared = comparison.compare(
         compared_runs, compare_flags.read(FLAGS.metrics, FLAGS.seed)
     )

@@ -46,7 +46,7 @@ NEEDED = {
 PAGES = ("docs/guide/commands.md", "README.md")
 WANTED = (
     *("train", "evaluate", "export", "prepare", "rank", "compare"),
-    "experiment",
+    *("experiment", "fuse"),
 )
 # What the package itself has to say, such as of a loss.
 OWN_WARNING = re.compile(

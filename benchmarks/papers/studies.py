@@ -104,18 +104,7 @@ def rules(result: Result, method: str, table: Published) -> str:
 
 def _read(path: pathlib.Path) -> tuple[data.RankingLists, np.ndarray]:
     """Reads `run.trec` and `qrels.trec` of a run."""
-    queries: dict[str, dict[str, float]] = {}
-    for line in (path / "qrels.trec").read_text(encoding="utf-8").splitlines():
-        query, _, document, label = line.split()
-        queries.setdefault(query, {})[document] = float(label)
-    labels = [label for of_query in queries.values() for label in of_query.values()]
-    judged = data.RankingLists(
-        features=np.zeros([len(labels), 0], np.float32),
-        labels=np.array(labels, np.float32),
-        row_splits=np.cumsum([0, *map(len, queries.values())]),
-        query_ids=list(queries),
-        doc_ids=[document for of_query in queries.values() for document in of_query],
-    )
+    judged = evaluation.read_qrels(str(path / "qrels.trec"))
     return evaluation.read_run(str(path / "run.trec"), judged).ranked(judged)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from html import escape
 
-from pipelines.comparing import svg_plots, tables
+from pipelines.comparing import effect_table, svg_plots, tables
 from tfr_ext import objectives, version
 from tfr_ext.evaluation.comparison import Comparison, Result
 
@@ -141,6 +141,9 @@ def _differences(comparison: Comparison) -> list[str]:
 def _tests(comparison: Comparison) -> list[str]:
     """Returns the sections on the tests."""
     return [
+        "<h2>Differences</h2>",
+        _effects(comparison),
+        f"<p>{escape(effect_table.caption(comparison))}</p>",
         "<h2>p-values</h2>",
         "<p>The corrected p-values, with those of the test below them. A dash marks "
         "the reference.</p>",
@@ -150,6 +153,19 @@ def _tests(comparison: Comparison) -> list[str]:
         "the reference.</p>",
         _table(comparison, _counts),
     ]
+
+
+def _effects(comparison: Comparison) -> str:
+    """Returns the table of the differences to the reference."""
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in effect_table.HEAD)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.cells)}</tr>"
+        for row in effect_table.rows(comparison)
+    )
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
 
 def _spreads(comparison: Comparison) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import unicodedata
 
+from pipelines.comparing import effect_table
 from tfr_ext import evaluation, objectives
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.comparison_options import BEST, ONE_SIDED, Options
@@ -111,7 +112,7 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
     of_fold = "a fold" if folds > 1 else "a run"
     sentences = [_as_sentence(options.title) if title else ""]
     sentences.append(
-        (f"Mean of the means of {folds} folds" if folds > 1 else "Mean over queries")
+        (_pooled(comparison) or _over(folds))
         + f" ({comparison.num_queries:,} test queries; "
         + (
             f"{seeds[0]} {'seed' if seeds == [1] else 'seeds'}"
@@ -133,9 +134,21 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
         sentences.append(f"{', '.join(costs)}: lower is better.")
     number = len(comparison.runs) - 1
     if number:
-        sentences.append(_significance(options, number, bold))
+        pooled = bool(_pooled(comparison))
+        sentences.append(_significance(options, number, bold, pooled))
     sentences.append(f"Convention: {convention_text(comparison)}.")
     return " ".join(filter(None, sentences))
+
+
+def _over(folds: int) -> str:
+    """Returns what the means of one collection are over."""
+    return f"Mean of the means of {folds} folds" if folds > 1 else "Mean over queries"
+
+
+def _pooled(comparison: Comparison) -> str:
+    """Returns what the means of several collections are over; empty for one."""
+    names = comparison.collections
+    return f"Mean over all queries of {', '.join(names)}" if len(names) > 1 else ""
 
 
 def _as_sentence(title: str) -> str:
@@ -144,16 +157,19 @@ def _as_sentence(title: str) -> str:
     return text + "." if text and text[-1] not in "?!:;" else text
 
 
-def _significance(options: Options, number: int, bold: str) -> str:
+def _significance(options: Options, number: int, bold: str, pooled: bool) -> str:
     """Returns what is best, and by which test a difference is significant.
 
     Args:
         options: how runs are compared.
         number: number of comparisons of a metric.
         bold: how the best is marked.
+        pooled: whether the queries are of several collections.
     """
     best = f"The best is in {bold}" if bold == "bold" else f"{bold} is the best"
     test = _TESTS[options.test]
+    if pooled and options.test == "t":
+        test += ", stratified by collection,"
     if options.test == "randomisation":
         test += f" with {options.num_resamples:,} draws"
     if options.alternative == ONE_SIDED:
@@ -211,7 +227,23 @@ def terminal(comparison: Comparison, bold: bool | None = None) -> str:
         lines.append("  ".join(padded).rstrip())
     texts = [caption(comparison, "bold" if bold else "*")]
     texts += [f"Note: {note}" for note in comparison.notes]
-    return "\n".join([*lines, *(textwrap.fill(text, 88) for text in texts)])
+    return "\n".join(
+        [*lines, *(textwrap.fill(text, 88) for text in texts), *_effects(comparison)]
+    )
+
+
+def _effects(comparison: Comparison) -> list[str]:
+    """Returns the lines of the differences that a terminal has room for."""
+    rows = effect_table.for_terminal(comparison)
+    if not rows:
+        return []
+    cells = [effect_table.HEAD, *(row.cells for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = [
+        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths)).rstrip()
+        for row in cells
+    ]
+    return ["", *lines, textwrap.fill(effect_table.caption(comparison), 88)]
 
 
 def _bold(padded: str) -> str:
@@ -233,7 +265,16 @@ def markdown(comparison: Comparison) -> str:
                 f"**{one.text}**{one.mark}" if one.best else one.text + one.mark
             )
         lines.append(f"| {as_markdown(run.name)} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", as_markdown(caption(comparison)), ""])
+    lines += ["", as_markdown(caption(comparison)), ""]
+    effects = effect_table.rows(comparison)
+    if effects:
+        lines += [
+            "| " + " | ".join(effect_table.HEAD) + " |",
+            "|" + "---|" * len(effect_table.HEAD),
+            *("| " + " | ".join(map(as_markdown, r.cells)) + " |" for r in effects),
+            *("", as_markdown(effect_table.caption(comparison)), ""),
+        ]
+    return "\n".join(lines)
 
 
 def as_markdown(text: str) -> str:

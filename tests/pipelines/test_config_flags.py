@@ -19,6 +19,7 @@ from tfr_ext.core.settings import places, setting
 from tfr_ext.training import (
     EvaluationConfig,
     ExportConfig,
+    FusionConfig,
     RankConfig,
     TrainingConfig,
     run_file,
@@ -173,7 +174,7 @@ def test_the_library_speaks_of_no_flag_and_of_no_command():
 
 
 @pytest.mark.parametrize("asked", ["--help", "-h", "--helpshort"])
-@pytest.mark.parametrize("command", ["train", "evaluate", "export", "rank"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "export", "fuse", "rank"])
 def test_help_has_an_example_the_most_used_flags_and_all_by_group(command, asked):
     done = run_command(f"pipelines.{command}", asked, check=False)
     assert done.stderr == "" and max(map(len, done.stdout.splitlines())) <= 88
@@ -183,6 +184,7 @@ def test_help_has_an_example_the_most_used_flags_and_all_by_group(command, asked
         "train": ([TrainingConfig], 10, []),
         "evaluate": ([EvaluationConfig], 10, []),
         "export": ([ExportConfig], 2, []),
+        "fuse": ([FusionConfig], 9, []),
         "rank": ([RankConfig, ServerConfig], 10, ["Server"]),
     }[command]
     everything = [place for kind in kinds for place in places(kind)]

@@ -13,7 +13,10 @@ from tests.commands import ROOT, run_command
 from tests.files import write_run
 from tests.pipelines.experiments import flags_of, write_folds
 
-COMMANDS = ("compare", "evaluate", "experiment", "export", "prepare", "rank", "train")
+COMMANDS = (
+    *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),
+    "train",
+)
 GOES_ON = "Stopped; the same command goes on.\n"
 SMALL = ("--synthetic_num_queries=30", "--synthetic_list_size=5", "--hidden_sizes=4")
 
@@ -24,6 +27,8 @@ def flags(command, folder):
         return [write_run(folder / name, {"map": [1, 0, 1]}) for name in "ab"]
     if command == "evaluate":
         return [*SMALL[:2], f"--scores={folder}/none"]
+    if command == "fuse":
+        return [f"{folder}/none", "--weights=valid"]
     if command == "export":
         return [f"--model_dir={folder}/none"]
     if command == "rank":
@@ -86,6 +91,7 @@ def test_while_flags_are_read(command, tmp_path):
         ("evaluate", "tfr_ext.training.sources.data_splits.load_test", "Stopped.\n"),
         ("experiment", "pipelines.experiments.candidates.parse_methods", GOES_ON),
         ("export", "tfr_ext.training.run_directory.flag_file", "Stopped.\n"),
+        ("fuse", "tfr_ext.training.fusing.fused_runs.find", "Stopped.\n"),
         ("prepare", "pipelines.preparing.source_pieces.divide", GOES_ON),
         ("rank", "tfr_ext.data.file_names.find_files", "Stopped.\n"),
         ("train", "tfr_ext.training.sources.data_splits.load", GOES_ON),

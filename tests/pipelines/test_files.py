@@ -19,6 +19,7 @@ PATHS = {
     "compare": ("output_dir", "flagfile"),
     "experiment": ("output_dir", "cells_dir", *DATA),
     "export": ("model_dir", "export_dir", "flagfile"),
+    "fuse": ("runs", "qrels", "valid_qrels", "output_dir", "flagfile"),
     "prepare": ("output_dir", *DATA),
     "rank": ("export", "input", "output", "flagfile"),
 }
@@ -29,6 +30,7 @@ GIVEN = {
     "evaluate": ("--run={out}/absent.trec", "--output_dir={out}"),
     "compare": ("{out}/a", "{out}/b", "--output_dir={out}"),
     "experiment": ("--method=A: --loss=list_net_loss", "--output_dir={out}"),
+    "fuse": ("{out}/absent", "--output_dir={out}"),
     "prepare": ("--output_dir={out}", "--overwrite"),
 }
 OUTPUTS = {
@@ -36,6 +38,7 @@ OUTPUTS = {
     "evaluate": ("metrics.json", "run.trec", "flags.cfg"),
     "compare": ("table.md", "comparison.json"),
     "experiment": ("cells.tsv", "experiment.json", "table.tex"),
+    "fuse": ("metrics.json", "run.trec", "per_query.tsv", "flags.cfg"),
     "prepare": ("manifest.json", "train-00000-of-00001.tfrecord"),
 }
 QUICK = tuple(flag for flag in SMALL if "num_epochs" not in flag)
@@ -66,7 +69,7 @@ def test_every_flag_that_is_a_path_is_in_the_table():
             for word in words
             if word.startswith("--")
             and word.partition(":")[0].endswith(
-                ("_path", "_dir", "--export", "--run", "--scores", "put")
+                ("_path", "_dir", "--export", "--run", "--scores", "put", "qrels")
             )
         }
         found -= {"model_dir"} if command == "experiment" else set()
@@ -95,7 +98,7 @@ def test_a_failing_command_leaves_every_file_as_it_was(command, tmp_path):
             (out / name).write_text("mine")
         before = content(out)
         flags = [flag.format(out=out) for flag in GIVEN[command]]
-        if command != "compare":
+        if command not in ("compare", "fuse"):
             absent = "test_path" if command == "evaluate" else "train_path"
             flags += ["--dataset=text", f"--{absent}={tmp_path}/absent.txt"]
         message = told(run_command(f"pipelines.{command}", *flags, check=False))

@@ -22,7 +22,10 @@ from tfr_ext.evaluation import runs
 from tfr_ext.training import TrainingConfig
 from tfr_ext.training.fitting import schedules
 
-COMMANDS = ("compare", "evaluate", "experiment", "export", "prepare", "rank", "train")
+COMMANDS = (
+    *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),
+    "train",
+)
 NOT_FINITE = ("nan", "-nan", "inf", "-inf", "infinity", "1e999", "1e39", "-1e39")
 WRONG_JSON = {
     "nothing": "",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfr_ext.evaluation import queries
-from tfr_ext.evaluation.runs import Run
+from tfr_ext.evaluation.runs import Evaluated, Run
 
 # The meaning of records that lack a field.
 _OF_OLD = {"ties": queries.TIES_BY_POSITION}
@@ -95,10 +95,38 @@ def convention(
 ) -> tuple[dict[str, Any] | None, list[str]]:
     """Returns the convention of the metrics, and a note if some runs do not state it.
 
+    Each collection may have a convention of its own, which is noted; what they agree on
+    is returned.
+
     Raises:
-        ValueError: if the conventions of two directories differ.
+        ValueError: if the conventions of two directories of a collection differ.
     """
     members = [member for run in runs for member in run.members]
+    collections = list(dict.fromkeys(member.collection for member in members))
+    found, notes = {}, []
+    for collection in collections:
+        found[collection], more = _of_collection(
+            [member for member in members if member.collection == collection], names
+        )
+        notes += more
+    known = [one for one in found.values() if one is not None]
+    if not known:
+        return None, notes[:1]
+    agreed: dict[str, Any] = {}
+    for field in dict.fromkeys(field for one in known for field in one):
+        values = [one.get(field) for one in known]
+        if all(value == values[0] for value in values):
+            agreed[field] = values[0]
+            continue
+        told = ", ".join(f"{one.get(field)} ({c})" for c, one in found.items() if one)
+        notes.append(f"The collections differ in {field.replace('_', ' ')}: {told}.")
+    return agreed, notes
+
+
+def _of_collection(
+    members: Sequence[Evaluated], names: Sequence[str]
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Returns the convention of a collection, and a note."""
     telling = [member for member in members if member.convention is not None]
     silent = [member.path for member in members if member.convention is None]
     if not telling:

@@ -32,6 +32,10 @@ class Result:
         ties: queries on which they are equal.
         losses: queries on which it is worse.
         queries: number of queries that count for the metric.
+        effect: the mean difference to the reference over all queries that count, with
+            its 95 % interval and the t-test's two-sided p-value, uncorrected; None for
+            the reference.
+        by_collection: the same of each collection, where runs have several.
     """
 
     mean: float
@@ -45,6 +49,10 @@ class Result:
     ties: int
     losses: int
     queries: int
+    effect: significance.Effect | None = None
+    by_collection: Mapping[str, significance.Effect] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +90,12 @@ class Comparison:
         return sum(len(fold[0].queries) for fold in self.runs[0].folds)
 
     @property
+    def collections(self) -> list[str]:
+        """The collections that are pooled; empty for one that has no name."""
+        folds = self.runs[0].folds
+        return list(filter(None, dict.fromkeys(f[0].collection for f in folds)))
+
+    @property
     def plot_metric(self) -> str:
         """The metric of the plots."""
         usual = "ndcg_10" if "ndcg_10" in self.metrics else self.metrics[0]
@@ -106,6 +120,7 @@ class Comparison:
                     else {}
                 ),
             },
+            **({"collections": self.collections} if self.collections else {}),
             "references": dict(self.references),
             "notes": list(self.notes),
             "runs": [
@@ -134,6 +149,11 @@ def compare(
 
     A single run gets its means and their errors, and is not tested against anything.
 
+    Runs on several collections, whose paths are `COLLECTION:PATH`, are pooled: means
+    are over all queries rather than over folds, and the t-test is stratified, see
+    `significance.effect`. The randomisation test draws a sign for each query, and so
+    needs no strata.
+
     Args:
         runs: for each name, the directories of the run or its `per_query.tsv` files,
             with folds and seeds in any order.
@@ -160,6 +180,12 @@ def compare(
         raise ValueError(
             f"`plot_metric` must be one of the metrics compared, {names}. Received: "
             f"{options.plot_metric!r}."
+        )
+    collections = {member.collection for run in loaded for member in run.members}
+    if len(collections) > 1 and options.test == "wilcoxon":
+        raise ValueError(
+            "`test='wilcoxon'` cannot pool collections, as it ranks the differences of "
+            "all queries together. Choose 't' or 'randomisation'."
         )
     convention, notes = comparable.convention(loaded, names)
     notes += [note for run in loaded for note in comparable.seed_notes(run)]
@@ -216,7 +242,23 @@ class _Metric:
         self.values = np.concatenate(
             [np.stack([one.mean(axis=0) for one in fold]) for fold in kept], axis=1
         )
-        self._means = means.mean(axis=1)
+        # The collection of each query that counts.
+        self._strata = np.array(
+            [
+                runs[0].folds[k][0].collection
+                for k, count in enumerate(counts)
+                for _ in range(int(count.sum()))
+            ]
+        )
+        self._collections = list(dict.fromkeys(self._strata.tolist()))
+        pooled = len(self._collections) > 1
+        self._means = self.values.mean(axis=1) if pooled else means.mean(axis=1)
+        for collection in self._collections:
+            if (self._strata == collection).sum() < 2:
+                raise ValueError(
+                    f"{name}: fewer than 2 queries of {collection!r} count for all "
+                    "runs."
+                )
         self._errors = [_standard_error(row) for row in means]
         counting = [k for k, count in enumerate(counts) if count.any()]
         self._deviations = [
@@ -243,14 +285,7 @@ class _Metric:
             alternative = "greater" if above else "less"
         raw = np.ones(len(others))
         if others.any():
-            raw[others] = significance.p_value(
-                reference,
-                self.values[others],
-                options.test,
-                alternative,
-                options.num_resamples,
-                options.seed,
-            )
+            raw[others] = self._p_values(others, alternative)
         corrected = raw.copy()
         corrected[others] = significance.adjusted(raw[others], options.correction)
         signs = significance.direction(self.values, reference, options.test)
@@ -260,6 +295,9 @@ class _Metric:
             wins, ties, losses = significance.wins_ties_losses(
                 self.values[r], reference, self._higher
             )
+            effect, parts = None, {}
+            if other:
+                effect, parts = self._effects(r)
             differs = other and corrected[r] < options.level
             found.append(
                 Result(
@@ -276,9 +314,44 @@ class _Metric:
                     ties=ties,
                     losses=losses,
                     queries=self.values.shape[1],
+                    effect=effect,
+                    by_collection=parts,
                 )
             )
         return found
+
+    def _p_values(self, others: np.ndarray, alternative: str) -> np.ndarray:
+        """Returns the p-value of each other run."""
+        options, reference = self._options, self.values[self.reference]
+        if len(self._collections) > 1 and options.test == "t":
+            return np.array(
+                [
+                    significance.effect(
+                        reference, own, self._strata, alternative
+                    ).p_value
+                    for own in self.values[others]
+                ]
+            )
+        return significance.p_value(
+            reference,
+            self.values[others],
+            options.test,
+            alternative,
+            options.num_resamples,
+            options.seed,
+        )
+
+    def _effects(
+        self, r: int
+    ) -> tuple[significance.Effect, dict[str, significance.Effect]]:
+        """Returns the effect of a run, and that in each of several collections."""
+        own, reference = self.values[r], self.values[self.reference]
+        of = {c: self._strata == c for c in self._collections}
+        parts = {
+            c: significance.effect(own[here], reference[here]) for c, here in of.items()
+        }
+        whole = significance.effect(own, reference, self._strata)
+        return whole, parts if len(parts) > 1 else {}
 
 
 def _standard_error(fold_means: np.ndarray) -> float | None:

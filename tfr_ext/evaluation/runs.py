@@ -41,6 +41,8 @@ class Evaluated:
         seed: the seed of the training, if known.
         history: each column of `history.tsv` except the epoch, `[epochs]`; empty
             without that file.
+        collection: the collection, if the command line names some; its name and a
+            colon are then the beginning of each query's name.
     """
 
     path: str
@@ -49,6 +51,7 @@ class Evaluated:
     convention: dict[str, Any] | None
     seed: int | None
     history: dict[str, np.ndarray]
+    collection: str = ""
 
     def aligned(self, metric: str, queries: Sequence[str]) -> np.ndarray:
         """Returns the values of a metric in another order of the same queries."""
@@ -103,7 +106,7 @@ def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
 
     Args:
         arguments: each of the form `[NAME=]PATHS`, with paths or globs separated by
-            commas.
+            commas; each may be `COLLECTION:PATH`.
 
     Raises:
         ValueError: if a glob matches nothing, a run has no name, or two have the same.
@@ -112,7 +115,7 @@ def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
     for argument in arguments:
         name, paths = _named(argument)
         if name is None:
-            if len(paths) > 1:
+            if len(paths) > 1 or in_collection(paths[0])[0]:
                 raise ValueError(
                     f"{argument}: several directories need a name, as in "
                     f"NAME={argument}."
@@ -135,18 +138,33 @@ def read(name: str, paths: Sequence[str]) -> Run:
 
     Args:
         name: name of the run.
-        paths: directories with a `per_query.tsv`, or such files themselves.
+        paths: directories with a `per_query.tsv`, or such files themselves; each may
+            be `COLLECTION:PATH`. Queries of different collections are different ones,
+            whatever their names.
 
     Raises:
-        ValueError: if a path is given twice or cannot be read, or if two have some but
-            not all queries in common.
+        ValueError: if a path is given twice or cannot be read, if only some have a
+            collection, or if two have some but not all queries in common.
     """
     if not paths:
         raise ValueError(f"{name}: the run has no directories.")
     folds: dict[frozenset[str], list[Evaluated]] = {}
     places = set()
-    for path in paths:
+    named = [in_collection(path) for path in paths]
+    if len({bool(collection) for collection, _ in named}) > 1:
+        bare = next(path for collection, path in named if not collection)
+        raise ValueError(
+            f"{name}: {bare} has no collection, but other directories of the run have "
+            f"one. Name it, as in COLLECTION:{bare}."
+        )
+    for collection, path in named:
         member = _read_directory(path)
+        if collection:
+            member = dataclasses.replace(
+                member,
+                collection=collection,
+                queries=tuple(f"{collection}:{query}" for query in member.queries),
+            )
         place = os.path.realpath(member.path)
         if place in places:
             raise ValueError(f"{name}: {member.path} is given twice.")
@@ -179,8 +197,31 @@ def _named(argument: str) -> tuple[str | None, list[str]]:
     raise ValueError(f"{argument}: nothing is at {missing!r}.")
 
 
+def in_collection(path: str) -> tuple[str, str]:
+    """Splits `COLLECTION:PATH`; a path that exists as it stands has no collection.
+
+    Examples:
+        >>> in_collection("mq2008:runs/a"), in_collection("runs/a")
+        (('mq2008', 'runs/a'), ('', 'runs/a'))
+    """
+    collection, colon, rest = path.partition(":")
+    is_name = collection and not {*"=/\\"} & {*collection}
+    if not colon or not is_name or not rest or os.path.exists(path):
+        return "", path
+    return collection, rest
+
+
 def _matches(pattern: str) -> list[str]:
-    return [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+    if os.path.exists(pattern):
+        return [pattern]
+    found = sorted(glob.glob(pattern))
+    if found:
+        return found
+    collection, rest = in_collection(pattern)
+    if not collection:
+        return []
+    inner = [rest] if os.path.exists(rest) else sorted(glob.glob(rest))
+    return [f"{collection}:{path}" for path in inner]
 
 
 def _parent(path: str) -> str:

@@ -8,6 +8,7 @@ import takes half a second and training does not need it.
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Iterator
 
@@ -164,6 +165,92 @@ def direction(a: npt.ArrayLike, b: npt.ArrayLike, test: str = "t") -> np.ndarray
         return np.sign((np.sign(change) * ranks).sum(axis=-1)).astype(int)
     total = change.sum(axis=-1)
     return np.where(np.abs(total) <= _rounding(change), 0, np.sign(total)).astype(int)
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """A mean difference of two systems.
+
+    Attributes:
+        difference: the mean difference over all queries.
+        low: lower end of its confidence interval.
+        high: upper end.
+        p_value: that of the two-sided t-test which the interval belongs to.
+        queries: number of queries.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    queries: int
+
+
+def effect(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    strata: npt.ArrayLike | None = None,
+    alternative: str = "two-sided",
+    confidence: float = 0.95,
+) -> Effect:
+    """Returns the mean difference of two systems, its confidence interval and p-value.
+
+    Without strata these are Student's for the differences of pairs. With strata, such
+    as collections, the mean over all queries is that of the strata's means, weighted by
+    their numbers of queries `n_h`, and its variance is
+    `sum_h (n_h / n)**2 * s_h**2 / n_h`, as of stratified samples: how strata differ in
+    their means is no error. The degrees of freedom are Welch and Satterthwaite's. With
+    two strata, this is Welch's test of `n_1 / n * x_1` and `-n_2 / n * x_2`.
+
+    Args:
+        a: values per query, `[queries]`.
+        b: values of the same queries, `[queries]`.
+        strata: the stratum of each query, `[queries]`; all the same by default.
+        alternative: that of the p-value, see `p_value`.
+        confidence: the probability of the two-sided interval.
+
+    Raises:
+        ValueError: if the shapes do not match, a value is not finite, or a stratum has
+            fewer than two queries.
+
+    Examples:
+        >>> found = effect([0.5, 0.7, 0.9, 0.6], [0.4, 0.4, 0.7, 0.4])
+        >>> [round(x, 3) for x in (found.difference, found.low, found.high)]
+        [0.2, 0.07, 0.33]
+    """
+    from scipy import stats
+
+    checks.choice("alternative", alternative, list(ALTERNATIVES))
+    change = differences(a, b)
+    which = np.zeros(len(change), int) if strata is None else np.asarray(strata)
+    if which.shape != change.shape:
+        raise ValueError(
+            "`strata` must have an entry for each query. Received: shapes "
+            f"{which.shape} and {change.shape}."
+        )
+    parts = [change[which == one] for one in np.unique(which)]
+    if min(map(len, parts)) < 2:
+        raise ValueError("`strata` must have at least 2 queries each. Received: fewer.")
+    total = len(change)
+    # Each stratum's part of the variance of the mean.
+    variances = np.array([part.var(ddof=1) * len(part) / total**2 for part in parts])
+    mean, variance = float(change.mean()), float(variances.sum())
+    if variance <= (_rounding(change) / total) ** 2:
+        p = 1.0 if abs(mean) <= _rounding(change) / total else 0.0
+        if alternative != "two-sided" and p == 0.0:
+            p = float((mean > 0) != (alternative == "greater"))
+        return Effect(mean, mean, mean, p, total)
+    shares = variances / variance
+    degrees = 1 / sum(s**2 / (len(p) - 1) for s, p in zip(shares, parts))
+    error = float(np.sqrt(variance))
+    low, high = stats.t.interval(confidence, degrees, mean, error)
+    ratio = mean / error
+    tail = {
+        "two-sided": 2 * stats.t.sf(abs(ratio), degrees),
+        "greater": stats.t.sf(ratio, degrees),
+        "less": stats.t.cdf(ratio, degrees),
+    }[alternative]
+    return Effect(mean, float(low), float(high), float(tail), total)
 
 
 def adjusted(p_values: npt.ArrayLike, correction: str = "bonferroni") -> np.ndarray:

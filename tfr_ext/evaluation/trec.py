@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -177,39 +177,64 @@ class TrecRun:
             The lists, each followed by its unjudged documents from the run, without
             features; and their float64 scores `[num_items]`, which are minus the rank.
         """
-        names = document_names(lists)
-        labels, lengths, all_names, scores = [], [], [], []
-        for q, query in enumerate(lists.query_ids):
-            items = slice(lists.row_splits[q], lists.row_splits[q + 1])
-            own = names[items]
-            documents = self.documents.get(query, {})
+        joined, (scores,) = with_runs(lists, [self])
+        names = joined.doc_ids
+        assert names is not None
+        ranks = np.full(len(scores), -np.inf)
+        for start, end in zip(joined.row_splits, joined.row_splits[1:]):
+            found = [i for i in range(start, end) if scores[i] > -np.inf]
             # Sorting is stable: first by falling name, then by falling score.
-            order = sorted(sorted(documents, reverse=True), key=lambda d: -documents[d])
-            rank = {name: r for r, name in enumerate(order, 1)}
-            unjudged = sorted(set(documents) - set(own))
-            all_names += [*own, *unjudged]
-            lengths.append(len(own) + len(unjudged))
-            labels += [*lists.labels[items], *[0.0] * len(unjudged)]
-            scores += [-rank.get(name, np.inf) for name in [*own, *unjudged]]
-        return (
-            RankingLists(
-                features=np.zeros([len(labels), 0], np.float32),
-                labels=np.array(labels, np.float32),
-                row_splits=np.concatenate([[0], np.cumsum(lengths)]),
-                query_ids=lists.query_ids,
-                doc_ids=all_names,
-            ),
-            np.array(scores),
-        )
+            found.sort(key=lambda i: names[i], reverse=True)
+            found.sort(key=lambda i: -scores[i])
+            ranks[found] = -np.arange(1.0, len(found) + 1)
+        return joined, ranks
 
 
-def read_run(path: str, lists: RankingLists) -> TrecRun:
-    """Reads a TREC run for given lists.
+def with_runs(
+    lists: RankingLists, runs: Sequence[TrecRun]
+) -> tuple[RankingLists, np.ndarray]:
+    """Joins judged lists with the documents of runs.
+
+    Args:
+        lists: the judged lists; their documents are named by `document_names`.
+        runs: the runs. Queries that are not judged are left out.
+
+    Returns:
+        The lists, each followed by the documents that are only in runs, by name, which
+        count as irrelevant, without features; and the scores `[runs, items]`, minus
+        infinity where a run lacks a document.
+    """
+    names = document_names(lists)
+    labels, lengths, all_names = [], [], []
+    scores: list[list[float]] = [[] for _ in runs]
+    for q, query in enumerate(lists.query_ids):
+        items = slice(lists.row_splits[q], lists.row_splits[q + 1])
+        retrieved = [run.documents.get(query, {}) for run in runs]
+        own = names[items]
+        unjudged = sorted(set().union(*retrieved) - set(own))
+        here = [*own, *unjudged]
+        all_names += here
+        lengths.append(len(here))
+        labels += [*lists.labels[items], *[0.0] * len(unjudged)]
+        for found, documents in zip(scores, retrieved):
+            found += [documents.get(name, -np.inf) for name in here]
+    joined = RankingLists(
+        features=np.zeros([len(labels), 0], np.float32),
+        labels=np.array(labels, np.float32),
+        row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+        query_ids=lists.query_ids,
+        doc_ids=all_names,
+    )
+    return joined, np.array(scores).reshape(len(runs), len(labels))
+
+
+def read_run(path: str, lists: RankingLists | None = None) -> TrecRun:
+    """Reads a TREC run.
 
     Args:
         path: the file, with lines `query Q0 document rank score tag`, compressed with
             gzip or not; scores are read as 32-bit floats.
-        lists: the judged lists.
+        lists: judged lists, at least one of which the run must have.
 
     Raises:
         ValueError: if a line has another form, a score that is not a finite decimal
@@ -218,9 +243,62 @@ def read_run(path: str, lists: RankingLists) -> TrecRun:
         OSError: if the file cannot be read.
     """
     run = _parse_run(path)
-    if len(run.missing(lists)) == lists.num_lists:
+    if lists is not None and len(run.missing(lists)) == lists.num_lists:
         raise ValueError(f"{path}: no query of the run is among the judged queries.")
     return run
+
+
+def read_qrels(path: str) -> RankingLists:
+    r"""Reads TREC relevance judgements as lists without features.
+
+    Args:
+        path: the file, with lines `query 0 document grade`, compressed with gzip or
+            not. Grades below 0 become 0, as trec_eval counts them as irrelevant.
+
+    Raises:
+        ValueError: if a line has another form, or a document that its query already has
+            (the message names the file and the line), or if there is no line.
+        OSError: if the file cannot be read.
+
+    Examples:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "qrels.trec")
+        >>> with open(path, "w") as file:
+        ...     _ = file.write("q1 0 a 2\nq1 0 b 0\nq2 0 a 1\n")
+        >>> lists = read_qrels(path)
+        >>> lists.query_ids, lists.doc_ids, lists.labels.tolist()
+        (['q1', 'q2'], ['a', 'b', 'a'], [2.0, 0.0, 1.0])
+    """
+    found: dict[str, dict[str, int]] = {}
+    for number, line in text_files.read_lines(path):
+        cells = text_files.words(line)
+        if not cells:
+            continue
+        try:
+            query, _, document, grade = cells
+            value = int(grade)
+        except ValueError:
+            raise ValueError(
+                f"{path}:{number}: expected `query 0 document grade` with an integer "
+                f"grade. Found: {line.strip()[:60]!r}"
+            ) from None
+        of_query = found.setdefault(query, {})
+        if document in of_query:
+            raise ValueError(
+                f"{path}:{number}: document {document!r} comes twice for query "
+                f"{query!r}."
+            )
+        of_query[document] = max(0, value)
+    if not found:
+        raise ValueError(f"{path}: expected at least one judgement. Found: none.")
+    labels = [grade for of_query in found.values() for grade in of_query.values()]
+    return RankingLists(
+        features=np.zeros([len(labels), 0], np.float32),
+        labels=np.array(labels, np.float32),
+        row_splits=np.cumsum([0, *map(len, found.values())]),
+        query_ids=list(found),
+        doc_ids=[document for of_query in found.values() for document in of_query],
+    )
 
 
 def _parse_run(path: str) -> TrecRun:

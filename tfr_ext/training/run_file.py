@@ -42,6 +42,7 @@ _IN_MEMORY = (
     "# Trained in Python on lists in memory: runs again by train(settings, splits)."
 )
 _EVALUATION = "# Runs again by: python -m pipelines.evaluate --flagfile=THIS_FILE"
+_FUSION = "# Runs again by: python -m pipelines.fuse --flagfile=THIS_FILE"
 _DATA = "# The data that it read: SHA-256 "
 _LISTS = ("integers", "numbers", "paths", "texts")
 _NOT_SET = "(not set)"
@@ -81,6 +82,11 @@ def of_training(config: Any, data: str, in_memory: bool = False) -> str:
 def of_evaluation(config: EvaluationConfig) -> str:
     """Returns the text of the flag file of an evaluation."""
     return "\n".join([_EVALUATION, *lines(config, without=["output_dir"])]) + "\n"
+
+
+def of_fusion(config: Settings) -> str:
+    """Returns the text of the flag file of a fusion."""
+    return "\n".join([_FUSION, *lines(config, without=["output_dir"])]) + "\n"
 
 
 def is_of_evaluation(first_line: str) -> bool:

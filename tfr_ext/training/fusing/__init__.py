@@ -1,0 +1,1 @@
+"""Fusion of finished runs: settings, what is read, and the files that it writes."""

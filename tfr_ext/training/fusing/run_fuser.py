@@ -1,0 +1,253 @@
+"""Fuses runs, evaluates the fusion, and writes it as `evaluate` does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfr_ext.core.files import write_atomically
+from tfr_ext.core.settings import given
+from tfr_ext.core.telling import say
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import comparable, fusion, queries, runs
+from tfr_ext.training import evaluator, outputs, run_file, written
+from tfr_ext.training.config import MetricsConfig
+from tfr_ext.training.fusing import fused_runs
+from tfr_ext.training.fusing.fusion_config import VALID, FusionConfig
+
+_FILES = (
+    *("metrics.json", "per_query.tsv", *outputs.trec_files("test")),
+    *(*outputs.trec_files("valid"), "flags.cfg"),
+)
+# What the directory of a run says about all its metrics.
+_STATED = ("gain", "empty_list", "relevance_threshold", "max_label")
+
+
+@dataclasses.dataclass(frozen=True)
+class FusionResult:
+    """What a fusion returns.
+
+    Attributes:
+        evaluation: the metrics of the fused run on the test queries.
+        valid: the mean of each metric on the validation queries; None without them.
+        weights: the weight of each run; their sum is 1.
+        chosen: how `weights='valid'` chose them; None otherwise.
+    """
+
+    evaluation: evaluator.EvaluationResult
+    valid: Mapping[str, float | None] | None
+    weights: Sequence[float]
+    chosen: fusion.Choice | None
+
+
+def fuse(config: FusionConfig) -> FusionResult:
+    r"""Fuses runs by a weighted mean of scores or ranks, and evaluates the result.
+
+    A directory of a run states the convention of its metrics and their names; both are
+    the fusion's where the settings have their defaults.
+
+    Args:
+        config: the settings.
+
+    Returns:
+        The metrics, and the weights.
+
+    Raises:
+        ValueError: if the settings or the files have errors, or the runs do not have
+            the same queries, judgements and convention.
+        OSError: if a file cannot be read or written.
+
+    Examples:
+        >>> import os, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> def path(name, lines):
+        ...     with open(os.path.join(folder, name), "w") as file:
+        ...         _ = file.write("\n".join(lines))
+        ...     return file.name
+        >>> first = path("a.trec", ["q Q0 x 1 5 a", "q Q0 y 2 4 a"])
+        >>> second = path("b.trec", ["q Q0 y 1 9 b", "q Q0 x 2 1 b"])
+        >>> result = fuse(FusionConfig(
+        ...     runs=(first, second), weights="1,3", qrels=path("q", ["q 0 y 1"]),
+        ...     metrics=MetricsConfig(metrics=("mrr",))))  # doctest: +ELLIPSIS
+        weight 0.25: ...
+        >>> result.evaluation.metrics, result.weights
+        ({'mrr': 1.0}, (0.25, 0.75))
+    """
+    files = None
+    if config.output_dir is not None:
+        files = written.Files("fuse", "output_dir", config.output_dir, _FILES)
+        given_files = [*config.runs, config.qrels, config.valid_qrels]
+        files.check(filter(None, given_files))
+    fused = [fused_runs.find(path) for path in config.runs]
+    judged = _judged(config, fused)
+    names, convention = _convention(config, fused, list(judged.values()))
+    joined = {
+        split: fused_runs.join(fused, split, lists, config.fusion, config.rrf_k)
+        for split, lists in judged.items()
+    }
+    weights, chosen = _weights(config, joined.get("valid"), convention)
+    for run, weight in zip(fused, weights):
+        say(f"weight {weight:.3g}: {run.path}")
+    tested, valid = joined["test"], None
+    result = evaluator.evaluate_scores(
+        tested.lists, tested.scores(weights), names, convention
+    )
+    if "valid" in joined:
+        lists, scores = joined["valid"].lists, joined["valid"].scores(weights)
+        valid = queries.means(queries.per_query(lists, scores, names, convention))
+    found = FusionResult(result, valid, weights, chosen)
+    if files is not None:
+        _write(config, files, fused, joined, found)
+        paths = {name: files.path(name) for name in files.present()}
+        result = dataclasses.replace(result, paths=paths)
+    say(str(result))
+    return dataclasses.replace(found, evaluation=result)
+
+
+def _convention(
+    config: FusionConfig,
+    fused: Sequence[fused_runs.Fused],
+    judged: Sequence[RankingLists],
+) -> tuple[list[str], queries.Convention]:
+    """Returns the metrics, and the convention of the settings or of the runs.
+
+    Raises:
+        ValueError: if they contradict each other.
+    """
+    asked, default = config.metrics, MetricsConfig()
+    names = queries.parse_names(asked.metrics)
+    evaluated = [run.evaluated for run in fused if run.evaluated is not None]
+    if evaluated and asked.metrics == default.metrics:
+        names = comparable.metric_names(evaluated)
+    stated = asked.convention()
+    # Ties of the fused scores are broken by position, however those of runs are.
+    agreed = comparable.convention([_without_ties(run) for run in evaluated], names)[0]
+    for field in _STATED:
+        mine, theirs = getattr(asked, field), (agreed or {}).get(field)
+        if theirs is None:
+            continue
+        if mine == getattr(default, field):
+            stated = dataclasses.replace(stated, **{field: theirs})
+        elif mine != theirs:
+            raise ValueError(
+                f"{given(field, mine)}, but the metrics of {evaluated[0].name} have "
+                f"{theirs!r} (see its metrics.json). Leave `{field}` out, or evaluate "
+                "that run again."
+            )
+    if asked.max_label is None and (agreed or {}).get("max_label") is None:
+        highest = max(float(lists.labels.max()) for lists in judged)
+        stated = dataclasses.replace(stated, max_label=max(1.0, highest))
+    for name in [*names, config.monitor]:
+        stated.objective(name)
+    return names, stated
+
+
+def _without_ties(run: runs.Run) -> runs.Run:
+    """Returns a run whose convention does not say how ties are broken."""
+    folds = []
+    for fold in run.folds:
+        members = []
+        for member in fold:
+            told = member.convention
+            told = told and {k: v for k, v in told.items() if k != "ties"}
+            members.append(dataclasses.replace(member, convention=told))
+        folds.append(tuple(members))
+    return dataclasses.replace(run, folds=tuple(folds))
+
+
+def _judged(
+    config: FusionConfig, fused: Sequence[fused_runs.Fused]
+) -> dict[str, RankingLists]:
+    """Returns the judged lists of the splits that all runs have.
+
+    Raises:
+        ValueError: if a run or the judgements lack a split that is needed.
+    """
+    found = {}
+    for split, argument in zip(fused_runs.SPLITS, ("qrels", "valid_qrels")):
+        needed = split == "test" or config.weights == VALID
+        run_name, qrels_name = outputs.trec_files(split)
+        lists = fused_runs.judgements(fused, split, getattr(config, argument))
+        without = [run.path for run in fused if not run.has(split, lists)]
+        if without and split == "valid" and needed:
+            raise ValueError(
+                f"{given('weights', VALID)} needs the validation queries in each run, "
+                f"in the {run_name} that training and `evaluate` with validation lists "
+                f"write, or in a TREC file. {without[0]} has none."
+            )
+        if lists is None and needed:
+            why = "" if split == "test" else f", which {given('weights', VALID)} needs"
+            raise ValueError(
+                f"No run has {qrels_name}{why}: give the judgements by `{argument}`."
+            )
+        if lists is not None and (split == "test" or not without):
+            found[split] = lists
+    return found
+
+
+def _weights(
+    config: FusionConfig,
+    valid: fused_runs.Joined | None,
+    convention: queries.Convention,
+) -> tuple[tuple[float, ...], fusion.Choice | None]:
+    """Returns the weights, and how they were chosen."""
+    number = len(config.runs)
+    if config.weights != VALID:
+        weights = config.given_weights or [1.0] * number
+        return fusion.checked_weights(weights, number), None
+    assert valid is not None
+    chosen = fusion.choose_weights(
+        valid.contributed, valid.lists, config.monitor, convention
+    )
+    say(
+        f"Validation {config.monitor} of {chosen.value:.4f} with the best of "
+        f"{chosen.tried} weights."
+    )
+    return chosen.weights, chosen
+
+
+def _write(
+    config: FusionConfig,
+    files: written.Files,
+    fused: Sequence[fused_runs.Fused],
+    joined: Mapping[str, fused_runs.Joined],
+    found: FusionResult,
+) -> None:
+    """Writes the files of a fusion."""
+    files.claim()
+    files.remove()
+    result = found.evaluation
+    outputs.write_per_query(files.directory, joined["test"].judged, result.per_query)
+    for split, one in joined.items():
+        scores = one.scores(found.weights)
+        tag = f"fusion_{config.fusion}"
+        outputs.write_trec(files.directory, one.lists, scores, tag, one.judged, split)
+    write_atomically(files.path("flags.cfg"), run_file.of_fusion(config))
+    reports = [run.report for run in fused if run.report]
+    seeds = {report.get("seed") for report in reports}
+    content: dict[str, Any] = {
+        **({} if found.valid is None else {"valid": found.valid}),
+        "test": result.metrics,
+        "convention": result.convention.as_dict(),
+        # The runs agree on these: `compare` would not pair them otherwise.
+        **{key: reports[0].get(key) for key in ("labels", "eval_list_size") if reports},
+        "queries": {split: one.judged.num_lists for split, one in joined.items()},
+        "empty_queries": {"test": result.empty},
+        "seed": seeds.pop() if len(seeds) == 1 else None,
+        "fusion": {
+            "fusion": config.fusion,
+            **({"rrf_k": config.rrf_k} if config.fusion == "rrf" else {}),
+            "runs": list(config.runs),
+            "weights": list(found.weights),
+            "chosen": None
+            if found.chosen is None
+            else {
+                "monitor": config.monitor,
+                "value": found.chosen.value,
+                "tried": found.chosen.tried,
+            },
+        },
+    }
+    # Written last: a fusion that has it is finished.
+    write_atomically(files.path("metrics.json"), outputs.as_json(content))
