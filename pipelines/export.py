@@ -4,8 +4,8 @@ python -m pipelines.export --model_dir=models/text
 python -m pipelines.export --model_dir=models/s1,models/s2 --export_dir=models/both
 
 Writes the next version in `export/` of the run, or in --export_dir; several models
-become one that averages their scores. Training exports its model too, so that this is
-for another directory, or for runs with --noexport_model.
+become one that averages their scores, or what --ensemble says. Training exports its
+model too, so that this is for another directory, or for runs with --noexport_model.
 """
 
 from __future__ import annotations
@@ -32,4 +32,4 @@ def export() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command.run(export, most_used=("model_dir", "export_dir"))
+    command.run(export, most_used=("model_dir", "export_dir", "ensemble"))

@@ -17,11 +17,14 @@ from tfr_ext.training.trainer import train
 # Cells are short: saving each epoch would take much of their time.
 _CHECKPOINT_EPOCHS = 10
 # Files of training that an experiment no longer needs.
-_LARGE = ("checkpoints", "tensorboard")
+_LARGE = ("checkpoints", "tensorboard", "models")
 
 
 def _train(config: TrainingConfig, directory: str, keep_models: bool) -> None:
-    config = dataclasses.replace(config, model_dir=directory, verbose="silent")
+    # Jobs are what an experiment runs side by side.
+    config = dataclasses.replace(
+        config, model_dir=directory, verbose="silent", parallel_models=1
+    )
     export = os.path.join(directory, "export")
     was_exported = os.path.lexists(export)
     # Part of a run, on the same data in another place.

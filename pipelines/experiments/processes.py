@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing import connection, forkserver, parent_process
+from multiprocessing import connection
 from typing import Any
 
 from pipelines.experiments.cells import LOG, SECONDS, Cell, Outcome, Plan
-from pipelines.start import interruption
 from tfr_ext.core.files import write_atomically
+from tfr_ext.core.system import child_process
 
 # What a cell may also need. It is imported once, which takes as long as a short
 # training.
@@ -34,7 +31,7 @@ def check(work: Callable[..., None], plan: Plan) -> list[Cell]:
     Raises:
         ValueError: if a candidate's flags are wrong, or the data has errors.
     """
-    pipe, process = _start(work, plan)
+    pipe, process = child_process.start(work, plan, preloaded=_PRELOADED)
     try:
         found = pipe.recv()
     except EOFError:
@@ -108,7 +105,9 @@ class Worker:
             work: what it does, with a pipe to this process.
             *arguments: further arguments for it.
         """
-        self.pipe, self._process = _start(work, *arguments)
+        self.pipe, self._process = child_process.start(
+            work, *arguments, preloaded=_PRELOADED
+        )
         self.num_cells = 0
 
     def send(self, cell: Cell) -> bool:
@@ -136,30 +135,3 @@ class Worker:
         self.pipe.close()
         self._process.terminate()
         self._process.join()
-
-
-def _start(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
-    """Starts a process, and returns the end of a pipe to it, and it."""
-    # Forked from a process that has imported TensorFlow, but done nothing with it.
-    context: Any = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([work.__module__, *_PRELOADED])
-    with interruption.shielded():
-        forkserver.ensure_running()  # All others are forked from it.
-    ours, its = context.Pipe()
-    process = context.Process(target=_enter, args=(work, its, *arguments))
-    process.start()
-    its.close()
-    return ours, process
-
-
-def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
-    """Does the work of a process, which ends when its parent does."""
-    parent: Any = parent_process()
-
-    def follow() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
-    with contextlib.suppress(BrokenPipeError):  # It has ended.
-        work(pipe, *arguments)

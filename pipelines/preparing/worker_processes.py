@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from multiprocessing import connection, forkserver, parent_process
+from multiprocessing import connection
 from typing import Any
 
 from pipelines import failures
 from pipelines.preparing.work_units import Unit
-from pipelines.start import interruption
+from tfr_ext.core.system import child_process
 
 # Imported once for all processes, because this takes as long as much of the work.
 _PRELOADED = ("pipelines.preparing.worker_processes",)
@@ -42,11 +40,7 @@ def run(units: Sequence[Unit], work: Callable[[Unit], None], num_workers: int) -
         for unit in units:
             work(unit)
         return
-    # Forked from a process that has imported TensorFlow, but done nothing with it.
-    context: Any = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(_PRELOADED))
-    with interruption.shielded():
-        forkserver.ensure_running()  # The others are forked from it.
+    context = child_process.context(_PRELOADED)
     turn, problems = context.Value("q", 0), context.SimpleQueue()
     processes = [
         context.Process(target=_take_turns, args=(units, work, turn, problems))
@@ -79,13 +73,7 @@ def _take_turns(
     units: Sequence[Unit], work: Callable[[Unit], None], turn: Any, problems: Any
 ) -> None:
     """Does the next unit that no process has begun, until none is left."""
-    parent: Any = parent_process()
-
-    def follow() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
+    child_process.follow_parent()
     while True:
         with turn.get_lock():
             index = turn.value

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing import resource_tracker
 from typing import Any, NoReturn
 
 # As a shell reports a process that Ctrl-C has ended.
@@ -62,18 +61,6 @@ def work(advice: Callable[[], str]) -> Iterator[None]:
         if _State.interrupted:  # ... or have dropped it.
             _say_and_exit()
         _State.advice = None
-
-
-@contextlib.contextmanager
-def shielded() -> Iterator[None]:
-    """Hides Ctrl-C from processes that start here: they end with this one instead."""
-    # It would take the mask off, were it started later.
-    resource_tracker.ensure_running()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _handle(*_: Any) -> None:

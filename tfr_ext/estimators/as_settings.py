@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfr_ext.core import checks
 from tfr_ext.core.settings import build, places
+from tfr_ext.models.transforms import looks_across_lists
 from tfr_ext.training.config import TrainingConfig
 
 # Parameters that are settings under another name.
@@ -55,6 +56,29 @@ def training_config(
                 f"one of the parameters{checks.near(name, [*known, *params])}"
             )
     return build(TrainingConfig, {**values, **others, **more})
+
+
+def check_single_items(
+    transforms: Sequence[str], settings: Mapping[str, Any] | None
+) -> None:
+    """Checks that the score of an item does not depend on its list.
+
+    Args:
+        transforms: the parameter `feature_transforms`.
+        settings: the parameter `settings`.
+
+    Raises:
+        ValueError: if it does.
+    """
+    across: dict[str, Any] = {}
+    if looks_across_lists(transforms):
+        across["feature_transforms"] = transforms
+    if (settings or {}).get("ensemble", "mean") != "mean":
+        across["settings"] = settings
+    for name, value in across.items():
+        raise ValueError(
+            f"`{name}={value!r}` needs whole lists: give `group` or `qid`."
+        )
 
 
 def _seed(random_state: Any) -> Any:

@@ -20,7 +20,6 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
-from tfr_ext.models.transforms import looks_across_lists
 from tfr_ext.training import exporter
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.evaluator import EvaluationResult, evaluate_scores
@@ -85,6 +84,7 @@ class Ranker(BaseEstimator):
         num_epochs: int = 50,
         early_stopping_patience: int = 0,
         validation_fraction: float = 0.2,
+        num_models: int = 1,
         monitor: str = "ndcg_10",
         metrics: Sequence[str] = queries.DEFAULT_METRICS,
         gain: str = "exponential",
@@ -119,6 +119,9 @@ class Ranker(BaseEstimator):
                 `monitor`; 0 never stops early.
             validation_fraction: share of the queries that is held out if there is no
                 `eval_set`.
+            num_models: number of models, trained with `random_state`, `random_state`
+                + 1 and so on, that are one in `model_`. The setting 'ensemble' says how
+                their scores are combined.
             monitor: the metric that selects the best epoch, and that `score` returns.
             metrics: the metrics of `evaluate`.
             gain: gain of a label in NDCG, 'exponential' or 'linear'.
@@ -229,11 +232,7 @@ class Ranker(BaseEstimator):
         """
         self._check_fitted()
         if group is None and qid is None and rows.query_of(X, self.query) is None:
-            if looks_across_lists(self.feature_transforms):
-                raise ValueError(
-                    f"`feature_transforms={self.feature_transforms!r}` needs whole "
-                    "lists: give `group` or `qid`."
-                )
+            as_settings.check_single_items(self.feature_transforms, self.settings)
             group = rows.any_groups(X)
         lists = self._lists(X, None, group, qid)
         return score_lists(self.model_, lists, self.batch_size)

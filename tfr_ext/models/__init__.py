@@ -6,6 +6,11 @@ from tfr_ext.models.building import (
     feature_spec,
     model_builder,
 )
+from tfr_ext.models.combination import (
+    COMBINATIONS,
+    CombinedScores,
+    combined_model,
+)
 from tfr_ext.models.expected_grade import (
     ExpectedGrade,
     ExpectedGradeScorer,
@@ -44,8 +49,10 @@ from tfr_ext.models.transforms import (
 
 __all__ = [
     "ACTIVATIONS",
+    "COMBINATIONS",
     "OUTPUT_ACTIVATIONS",
     "Clip",
+    "CombinedScores",
     "CompactItems",
     "CompactScorer",
     "Concatenated",
@@ -70,6 +77,7 @@ __all__ = [
     "ScatterScores",
     "Standard",
     "check_feature_transforms",
+    "combined_model",
     "feature_spec",
     "feature_transforms",
     "model_builder",

@@ -14,10 +14,11 @@ import dataclasses
 from typing import ClassVar
 
 from tfr_ext import objectives
-from tfr_ext.core.settings import Settings, nested, setting
+from tfr_ext.core.settings import HIGHEST_SEED, Settings, given, nested, setting
 from tfr_ext.data.batches.batching import MAX_PADDING
 from tfr_ext.evaluation.queries import DEFAULT_METRICS, Convention, plain_name
 from tfr_ext.metrics import keras_metrics
+from tfr_ext.models.combination import COMBINATIONS
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.model_config import LossConfig, ModelConfig
 
@@ -152,6 +153,29 @@ class TrainingConfig(Settings):
         group="training",
         convert=plain_name,
     )
+    num_models: int = setting(
+        1,
+        "Number of models that are trained on the same data, with `seed`, `seed` + 1 "
+        "and so on, and are evaluated and exported as one (`ensemble`). Each is a run "
+        "of its own in models/ of `model_dir`.",
+        group="training",
+        low=1,
+    )
+    ensemble: str = setting(
+        "mean",
+        "What `num_models` models give as one: the 'mean' of their scores; the mean "
+        "of their scores standardised within each list ('zscore'); or the mean of "
+        "their ranks, with a minus sign ('rank').",
+        group="training",
+        choices=COMBINATIONS,
+    )
+    parallel_models: int = setting(
+        1,
+        "How many of `num_models` models are trained at the same time, each in a "
+        "process that holds the data. The result is the same.",
+        group="run",
+        low=1,
+    )
     overwrite: bool = setting(
         False,
         "Replace the run in `model_dir`, except its exported versions, as soon as the "
@@ -236,10 +260,31 @@ class TrainingConfig(Settings):
                 "objects to `train(config, callbacks=[...])`."
             )
         super().__post_init__()
+        self._check_ensemble()
         if 0 < self.max_padding < 1:
             raise ValueError(
                 "`max_padding` must be 0 or at least 1. Received: "
                 f"{self.max_padding:g}."
+            )
+
+    def _check_ensemble(self) -> None:
+        """Checks the settings of several models."""
+        count, seed = self.num_models, self.data.seed
+        if count == 1 and self.ensemble != "mean":
+            raise ValueError(
+                f"{given('ensemble', self.ensemble)} has no meaning with one model. "
+                "Give `num_models`."
+            )
+        if seed + count - 1 > HIGHEST_SEED:
+            raise ValueError(
+                f"{given('num_models', count)} takes the seeds from "
+                f"{given('seed', seed)} on, which would exceed {HIGHEST_SEED}."
+            )
+        if self.parallel_models > 1 and self.strategy != "none":
+            raise ValueError(
+                f"{given('parallel_models', self.parallel_models)} has no meaning with "
+                f"{given('strategy', self.strategy)}, under which the models are "
+                "trained one after the other."
             )
 
 

@@ -16,8 +16,8 @@ from tfr_ext.core.telling import say
 from tfr_ext.data.batches.batching import FEATURES, score_lists
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.models.combination import combined_model
 from tfr_ext.training.exporting import model_file, warm_up
-from tfr_ext.training.exporting.averaging import AveragedModel
 from tfr_ext.training.exporting.model_file import float_features
 from tfr_ext.training.exporting.signatures import (
     MASKED_SIGNATURE,
@@ -54,6 +54,7 @@ def export_ranker(
     feature_names: Sequence[str] | None = None,
     about: Mapping[str, Any] | None = None,
     check: Callable[[ExportedScorer], None] = lambda scorer: None,
+    combination: str = "mean",
 ) -> str:
     """Exports a ranker as the next version in `export_dir`.
 
@@ -63,7 +64,7 @@ def export_ranker(
 
     Args:
         model: a model of `{'float_features', 'mask'}`, or several whose scores are
-            averaged.
+            combined.
         export_dir: the directory of versions that TF Serving watches.
         max_label: the highest grade of the collection that the model was trained on, if
             it is known; saved for evaluation.
@@ -72,6 +73,8 @@ def export_ranker(
             be found in the columns of other tables.
         about: further entries of `model.json`.
         check: called with the export before it appears; an error prevents it.
+        combination: how several models are combined, see
+            `tfr_ext.models.CombinedScores`.
 
     Returns:
         The directory of the version.
@@ -82,7 +85,7 @@ def export_ranker(
         OSError: if a file cannot be written.
     """
     if isinstance(model, Sequence):
-        model = model[0] if len(model) == 1 else AveragedModel(model)
+        model = model[0] if len(model) == 1 else combined_model(model, combination)
     os.makedirs(export_dir, exist_ok=True)
     for name in os.listdir(export_dir):
         if name.startswith(_ASIDE):  # A killed process has left it.
@@ -90,7 +93,7 @@ def export_ranker(
     target = next_version(export_dir)
     module = tf.Module()
     if which_keras.IS_KERAS_2:
-        module.model = getattr(model, "models", model)
+        module.model = model
     else:
         # TensorFlow's own: a variable of Keras 3 is not restored in a session.
         module.model = [variable.value for variable in model.variables]

@@ -28,6 +28,7 @@ RUN_FILES = (
     "curves.png",
     "tensorboard",
     "checkpoints",
+    "models",
     "flags.cfg",
 )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 
 import tensorflow as tf
 
 from tfr_ext.models.building import RankingModelBuilder, model_builder
+from tfr_ext.models.combination import combined_model
 from tfr_ext.models.expected_grade import with_expected_grade
 from tfr_ext.models.transforms import (
     FeatureNoise,
@@ -16,6 +18,7 @@ from tfr_ext.models.transforms import (
 )
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.ensembles import members
 from tfr_ext.training.fitting import checkpoints
 from tfr_ext.training.sources import data_splits
 
@@ -56,22 +59,22 @@ def _transforms(
 
 
 def best_model(
-    config: TrainingConfig,
-    splits: data_splits.Splits,
-    head: heads.Head,
-    saved: str,
+    config: TrainingConfig, splits: data_splits.Splits, head: heads.Head
 ) -> tf.keras.Model:
     """Returns a model with the weights of the best epoch, which scores `[batch, list]`.
 
     Args:
-        config: the settings.
+        config: the settings, with `model_dir`, where the checkpoints are.
         splits: the lists.
         head: the output, with its values.
-        saved: the directory of the checkpoints.
 
     Raises:
         ValueError: if there is no checkpoint, or it cannot be read.
     """
+    if config.num_models > 1:
+        models = [best_model(one, splits, head) for one in members.configs(config)]
+        return combined_model(models, config.ensemble)
+    saved = os.path.join(config.model_dir or "", "checkpoints")
     progress = checkpoints.read_progress(saved)
     if progress is None:
         raise ValueError(f"{saved} has no checkpoint of the finished run.")

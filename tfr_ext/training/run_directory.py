@@ -10,12 +10,13 @@ from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.training import outputs, run_file, written
+from tfr_ext.training.ensembles import members
 from tfr_ext.training.fitting import checkpoints
 from tfr_ext.training.sources import data_splits
 
 _ANEW = "Name another directory, or start again in this one with `overwrite=True`."
 # What training a network writes until it ends.
-OF_NETWORKS = ("checkpoints", "tensorboard")
+OF_NETWORKS = ("checkpoints", "tensorboard", "models")
 # What the last step of a run writes, after training.
 RESULTS = tuple(
     name for name in outputs.RUN_FILES if name not in (*OF_NETWORKS, "flags.cfg")
@@ -49,11 +50,17 @@ class RunDirectory:
         self._directory = config.model_dir
         self._data: str | None = None
         self._begun = False
+        # Those of a `TrainingConfig` have directories of their own.
+        self._members = (
+            members.configs(config)
+            if members.DIRECTORY in names and config.num_models > 1
+            else []
+        )
         self.files = written.Files(
             config.COMMAND,
             "model_dir",
             config.model_dir,
-            [name for name in names if name != "curves.png" or config.draw_curves],
+            _wanted(names, config),
             names,
             lambda directory: self._is_of_training(flag_file(directory)),
         )
@@ -106,8 +113,12 @@ class RunDirectory:
     @property
     def has_trained(self) -> bool:
         """Whether there is a run that has finished an epoch, and saved it."""
+        if self.is_finished or any(
+            RunDirectory(one).has_trained for one in self._members
+        ):
+            return True
         progress = checkpoints.read_progress(self.files.path("checkpoints"))
-        return self.is_finished or (progress is not None and progress.epochs > 0)
+        return progress is not None and progress.epochs > 0
 
     @property
     def is_finished(self) -> bool:
@@ -142,6 +153,16 @@ class RunDirectory:
 
     def _refuse(self, what: str) -> None:
         raise ValueError(f"{given('model_dir', self._directory)} {what}\n{_ANEW}")
+
+
+def _wanted(names: Sequence[str], config: Any) -> list[str]:
+    """Returns those of the names of files that a run writes by its settings."""
+    without = set() if config.draw_curves else {"curves.png"}
+    if config.num_models > 1:
+        without |= {"checkpoints", "tensorboard"}
+    else:
+        without |= {members.DIRECTORY}
+    return [name for name in names if name not in without]
 
 
 def is_other_run(config: Any) -> bool:

@@ -35,6 +35,7 @@ NOT_PART_OF_A_RUN = (
     "model_dir",
     "num_threads",
     "overwrite",
+    "parallel_models",
     "verbose",
 )
 _START = "# Runs again by: python -m pipelines.{} "

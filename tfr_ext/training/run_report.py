@@ -29,6 +29,7 @@ def write(
     trained: Trained,
     splits: data_splits.Splits,
     convention: queries.Convention,
+    models: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, dict[str, float | None]]:
     """Evaluates and exports a model; writes and prints the results.
 
@@ -41,6 +42,7 @@ def write(
         trained: the model and its history.
         splits: the lists.
         convention: what the metrics mean.
+        models: of an ensemble, what is told about each of its models.
 
     Returns:
         The mean of each metric, by split.
@@ -61,6 +63,10 @@ def write(
         trained.best_epoch,
         convention,
     )
+    epoch_of = "Best epoch"
+    if models:
+        content |= {"ensemble": config.ensemble, "models": list(models)}
+        epoch_of = "Best epoch of the mean of the models"
     exported = None
     if config.export_model:
         exported = run_export.export_models(
@@ -68,7 +74,7 @@ def write(
             files.path("export"),
         )
     best = (
-        f"Best epoch by validation {config.monitor}: {trained.best_epoch} of "
+        f"{epoch_of} by validation {config.monitor}: {trained.best_epoch} of "
         f"{len(trained.history['loss'])}."
     )
     more = f"\nExported for serving: {exported}" if exported else ""

@@ -12,21 +12,20 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext import losses
-from tfr_ext.core import lock
+from tfr_ext.core import lock, telling
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
-from tfr_ext.evaluation import queries
+from tfr_ext.models.combination import combined_model
 from tfr_ext.training import (
-    heads,
     outputs,
     restoring,
     run_directory,
+    run_inputs,
     run_report,
     training_checks,
 )
 from tfr_ext.training.config import TrainingConfig
-from tfr_ext.training.diagnosis import label_fit
+from tfr_ext.training.ensembles import member_processes, members
 from tfr_ext.training.fitting import (
     checkpoints,
     fitter,
@@ -34,7 +33,7 @@ from tfr_ext.training.fitting import (
     replicas,
     user_callbacks,
 )
-from tfr_ext.training.sources import checksums, data_splits, memory_source
+from tfr_ext.training.sources import data_splits, memory_source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,15 +118,15 @@ def train(
     origin = None
     if splits is not None:
         origin = memory_source.MemorySource(config.data, splits)
-    checked = training_checks.check(config)
+    inputs = run_inputs.RunInputs(config, origin)
     user_callbacks.check_objects(callbacks)
-    run = _Run(config, strategy, checked, origin, callbacks)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(restoring.precision(config.mixed_precision))
-        # Only one of several workers writes; the others share its directory.
-        if replicas.is_writer(strategy):
-            stack.enter_context(lock.alone(config.model_dir, "training"))
-        return run.train()
+    if callbacks and min(config.num_models, config.parallel_models) > 1:
+        raise ValueError(
+            "`callbacks` cannot be passed to the processes of "
+            f"{given('parallel_models', config.parallel_models)}. Name them in "
+            "`config.callbacks`, or train one model at a time."
+        )
+    return _Run(config, strategy, inputs, callbacks).train_alone()
 
 
 def keras_verbosity(verbose: str) -> int:
@@ -156,95 +155,120 @@ class _Run:
         self,
         config: TrainingConfig,
         strategy: tf.distribute.Strategy | None,
-        checked: training_checks.Checked,
-        origin: memory_source.MemorySource | None,
-        callbacks: Sequence[tf.keras.callbacks.Callback],
+        inputs: run_inputs.RunInputs,
+        callbacks: Sequence[tf.keras.callbacks.Callback] = (),
+        before_writing: Callable[[], None] = lambda: None,
     ):
         """Initialises the run; nothing is read or written.
 
         Args:
             config: the settings.
             strategy: the strategy, if there is one.
-            checked: what the settings say.
-            origin: lists in memory, if there are any.
+            inputs: the data.
             callbacks: further callbacks for `fit`.
+            before_writing: called before this run writes its first file.
         """
         assert config.model_dir is not None
         self._config = config
         self._model_dir = config.model_dir
         self._strategy = strategy
-        self._checked = checked
-        self._origin = origin
+        self._inputs = inputs
         self._callbacks = callbacks
-        self._directory = run_directory.RunDirectory(config, origin is not None)
+        self._before_writing = before_writing
+        in_memory = inputs.origin is not None
+        self._directory = run_directory.RunDirectory(config, in_memory)
+
+    def train_alone(self) -> TrainingResult:
+        """Trains while no other process trains in the directory."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(restoring.precision(self._config.mixed_precision))
+            # Only one of several workers writes; the others share its directory.
+            if replicas.is_writer(self._strategy):
+                stack.enter_context(lock.alone(self._model_dir, "training"))
+            return self.train()
 
     def train(self) -> TrainingResult:
         """Trains, or returns the results of a finished run."""
-        config, checked, directory = self._config, self._checked, self._directory
+        config, inputs, directory = self._config, self._inputs, self._directory
         directory.check()
-        source = checksums.DigestedSource(config.data, self._origin)
-        splits = data_splits.load(config.data, source)
-        directory.check_data(source.hexdigest())
-        head = checked.head.with_values(splits.train, config.evaluation.max_label)
+        inputs.load()
+        directory.check_data(inputs.digest)
         if not config.overwrite and directory.is_finished:
-            return self._found(splits, head)
-        highest, loss_params = self._loss_params(splits, head)
-        convention = dataclasses.replace(checked.convention, max_label=highest)
-        fitting = self._fitter(splits, head, convention, loss_params)
-        trained = fitting.train_and_validate(keras_verbosity(config.verbose))
+            return self._found()
+        if config.num_models > 1:
+            trained, models = self._train_members()
+        else:
+            fitting = self._fitter()
+            trained = fitting.train_and_validate(keras_verbosity(config.verbose))
+            models = []
         metrics, paths = {}, {}
-        if fitting.is_writer:
-            directory.begin()
+        if replicas.is_writer(self._strategy):
+            self._begin()
             # Left by a process that was killed.
             directory.files.remove(run_directory.RESULTS)
             metrics = run_report.write(
                 config,
-                checked.names,
-                checked.labels.describe(),
-                source.hexdigest(),
+                inputs.checked.names,
+                inputs.checked.labels.describe(),
+                inputs.digest,
                 directory.files,
                 trained,
-                splits,
-                convention,
+                inputs.splits,
+                inputs.convention,
+                models,
             )
             paths = self._paths()
-        fitting.wait_for_all()
+        replicas.wait_for_all(self._strategy)
         return TrainingResult(
             metrics, trained.history, trained.best_epoch, paths, lambda: trained.model
         )
 
-    def _loss_params(
-        self, splits: data_splits.Splits, head: heads.Head
-    ) -> tuple[float, dict[str, Any]]:
-        """Returns the highest label, and the parameters that the loss gets."""
-        config, checked = self._config, self._checked
-        key, max_label = config.loss.loss, config.evaluation.max_label
-        everything = [splits.train, splits.valid, splits.test]
-        highest = checked.labels.highest(max_label, everything)
-        params = head.loss_params(key, checked.loss_params)
-        label_fit.check_max_label(key, params, everything)
-        if label_fit.needs_max_label(key, params):
-            params = {**params, "max_label": highest}
-            told = given("params['max_label']", highest)
-            say(f"Using {told}, as none is given.")
-        for line in label_fit.warnings(
-            splits.train,
-            [*checked.names, config.monitor],
-            dataclasses.replace(checked.convention, max_label=highest),
-            losses.get(key, **params),
-            config.loss.lambda_threshold,
-        ):
-            say(f"Warning: {line}")
-        return highest, params
+    def _begin(self) -> None:
+        """Claims the directory, before anything is written; the first call counts."""
+        self._before_writing()
+        self._directory.begin()
 
-    def _fitter(
-        self,
-        splits: data_splits.Splits,
-        head: heads.Head,
-        convention: queries.Convention,
-        loss_params: dict[str, Any],
-    ) -> fitter.Fitter:
-        config = self._config
+    def _train_members(self) -> tuple[checkpoints.Trained, list[dict[str, Any]]]:
+        """Trains the models of an ensemble.
+
+        Returns:
+            The ensemble, and what its `metrics.json` says about each model.
+        """
+        config, inputs = self._config, self._inputs
+        assert inputs.loss_params is not None  # Warnings are told once for all models.
+        configs = members.configs(config)
+        if config.parallel_models > 1:
+            split_lists = None if inputs.origin is None else inputs.origin.original
+            member_processes.train(
+                config, configs, train_member, split_lists, self._begin
+            )
+            # They are finished: what follows reads their results.
+            configs = [dataclasses.replace(one, overwrite=False) for one in configs]
+        results, models = [], []
+        for number, one in enumerate(configs, 1):
+            name = members.name(config, number)
+            if config.parallel_models == 1:
+                say(f"{name}:")
+            tf.keras.utils.set_random_seed(one.data.seed)
+            run = _Run(one, self._strategy, inputs, self._callbacks, self._begin)
+            with telling.silent():
+                results.append(run.train_alone())
+            found = outputs.read_metrics(run._directory.files.path("metrics.json"))
+            models.append(members.report(one, found))
+            value = found["valid"].get(config.monitor)
+            told = "" if value is None else f"; there, {config.monitor} is {value:.4f}"
+            say(
+                f"{name}: best epoch by validation {config.monitor}: "
+                f"{found['best_epoch']} of {found['epochs']}{told}."
+            )
+        history = members.mean_history([one.history for one in results])
+        model = combined_model([one.model for one in results], config.ensemble)
+        best = members.best_epoch(history, config.monitor)
+        return checkpoints.Trained(model, history, best), models
+
+    def _fitter(self) -> fitter.Fitter:
+        config, inputs = self._config, self._inputs
+        head, splits, convention = inputs.head, inputs.splits, inputs.convention
         datasets = lists_datasets.ListsDatasets(
             splits.train,
             splits.valid,
@@ -265,36 +289,40 @@ class _Run:
             fitter.Hparams(
                 **_same_settings(config),
                 loss=config.loss.loss,
-                loss_params=loss_params,
+                loss_params=inputs.loss_params,
                 loss_schedules=dict(config.loss.schedules),
                 convention=convention,
                 grade_values=head.trained_values,
-                label_values=self._checked.labels.values
+                label_values=inputs.checked.labels.values
                 or head.label_values(splits.train),
                 loss_diagnostics=config.loss.loss_diagnostics,
                 resume=not config.overwrite and self._directory.has_trained,
             ),
             self._strategy,
-            self._directory.begin,
-            [*(make() for make in self._checked.callbacks), *self._callbacks],
+            self._begin,
+            [*(make() for make in inputs.checked.callbacks), *self._callbacks],
         )
 
-    def _found(self, splits: data_splits.Splits, head: heads.Head) -> TrainingResult:
+    def _found(self) -> TrainingResult:
         """Returns the results of a finished run."""
         files = self._directory.files
         say(f"The run in {self._model_dir} is finished: there is nothing to do.")
         if self._config.export_model and not os.path.exists(files.path("export")):
             say("It has no export, because it was trained with `export_model=False`.")
         found = outputs.read_metrics(files.path("metrics.json"))
-        saved = files.path("checkpoints")
-        progress = checkpoints.read_progress(saved)
-
+        config, inputs = self._config, self._inputs
+        histories = []
+        for one in members.configs(config) if config.num_models > 1 else [config]:
+            saved = os.path.join(one.model_dir or "", "checkpoints")
+            progress = checkpoints.read_progress(saved)
+            histories += [] if progress is None else [progress.history]
+        whole = len(histories) == config.num_models
         return TrainingResult(
             {split: found[split] for split in ("valid", "test")},
-            {} if progress is None else progress.history,
+            members.mean_history(histories) if whole else {},
             found.get("best_epoch", 0),
             self._paths(),
-            lambda: restoring.best_model(self._config, splits, head, saved),
+            lambda: restoring.best_model(config, inputs.splits, inputs.head),
         )
 
     def _paths(self) -> dict[str, str]:
@@ -304,6 +332,26 @@ class _Run:
         if os.path.isdir(files.path("export")):
             names.append("export")
         return {name: files.path(name) for name in names}
+
+
+def train_member(
+    config: TrainingConfig,
+    splits: data_splits.Splits | None,
+    before_writing: Callable[[], None],
+) -> None:
+    """Trains a model of an ensemble, in a process of its own.
+
+    Args:
+        config: the settings of the model.
+        splits: lists in memory, if there are any.
+        before_writing: called before the first file is written.
+    """
+    strategy = _prepare_tensorflow(config)
+    origin = None
+    if splits is not None:
+        origin = memory_source.MemorySource(config.data, splits)
+    inputs = run_inputs.RunInputs(config, origin)
+    _Run(config, strategy, inputs, (), before_writing).train_alone()
 
 
 def _same_settings(config: TrainingConfig) -> dict[str, Any]:

@@ -22,6 +22,13 @@ _INSIDE = {
     "checkpoints": checkpoints.FILES,
     "tensorboard": re.compile(r"(train|validation)/events\.out\.tfevents\..*"),
 }
+# The runs of the models of an ensemble.
+_INSIDE["models"] = re.compile(
+    r"\d+/(metrics\.json|[a-z_.]+\.tsv|[a-z_.]+\.trec|curves\.png|flags\.cfg"
+    r"|\.written_by_train"
+    rf"|checkpoints/({_INSIDE['checkpoints'].pattern})"
+    rf"|tensorboard/{_INSIDE['tensorboard'].pattern})"
+)
 
 
 @dataclasses.dataclass(frozen=True)

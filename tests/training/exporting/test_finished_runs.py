@@ -148,12 +148,13 @@ def test_differences_are_relative_to_the_list():
     lists = make_lists([3, 0, 2])
     expected = np.array([1e6, 1.0, 2.0, 1e-3, 0.0])
     close = expected + [50.0, 50.0, -50.0, 5e-8, -5e-8]
-    parity.check(lists, close.astype(np.float32), expected, 1e-4, "run.trec")
+    around = parity.around(expected, lists, 1e-4)
+    parity.check(lists, close.astype(np.float32), around, "run.trec")
     for item, change in ((1, 200.0), (3, 1e-6), (4, np.nan), (0, np.inf)):
         other = expected.copy()
         other[item] += change
         with pytest.raises(ValueError, match=f"1 of 5 .*item {item % 3 + 1} of query"):
-            parity.check(lists, other, expected, 1e-4, "run.trec")
+            parity.check(lists, other, around, "run.trec")
 
 
 def in_memory(folder):

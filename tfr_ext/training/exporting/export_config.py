@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfr_ext.core.settings import Settings, setting
+from tfr_ext.core.settings import Settings, given, setting
+from tfr_ext.models.combination import COMBINATIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +20,7 @@ class ExportConfig(Settings):
     model_dir: tuple[str, ...] = setting(
         (),
         "Directories of finished runs, separated by commas. The scores of several "
-        "models, such as those of other seeds, are averaged.",
+        "models, such as those of other seeds, are combined (`ensemble`).",
         group="export",
         kind="paths",
     )
@@ -29,6 +30,15 @@ class ExportConfig(Settings):
         "it. If left out, export/ in the directory of a single run.",
         group="export",
         kind="path",
+    )
+
+    ensemble: str = setting(
+        "mean",
+        "What several models give as one: the 'mean' of their scores; the mean of "
+        "their scores standardised within each list ('zscore'); or the mean of their "
+        "ranks, with a minus sign ('rank').",
+        group="export",
+        choices=COMBINATIONS,
     )
 
     def __post_init__(self) -> None:
@@ -43,7 +53,11 @@ class ExportConfig(Settings):
         if len(self.model_dir) > 1 and self.export_dir is None:
             raise ValueError(
                 "`export_dir` must be given for several runs: it names the directory "
-                "of the model that averages their scores."
+                "of the model that combines them."
+            )
+        if len(self.model_dir) == 1 and self.ensemble != "mean":
+            raise ValueError(
+                f"{given('ensemble', self.ensemble)} has no meaning with one run."
             )
 
     @property

@@ -28,7 +28,7 @@ class ExportResult:
 
 
 def export_runs(config: ExportConfig) -> ExportResult:
-    """Exports the model of a finished run, or the mean of the models of several.
+    """Exports the model of a finished run, or those of several as one.
 
     The data is read again, by the settings in the `flags.cfg` of each run, and must be
     what it was. The version appears when it gives the scores that the run wrote.
@@ -68,7 +68,7 @@ def export_runs(config: ExportConfig) -> ExportResult:
         >>> folder.cleanup()
     """
     runs = [_restored(directory) for directory in config.model_dir]
-    version = run_export.export_models(runs, config.version_directory)
+    version = run_export.export_models(runs, config.version_directory, config.ensemble)
     say(f"Exported for serving: {version}")
     return ExportResult(model_file.read(version)["signatures"], {"version": version})
 
@@ -106,11 +106,10 @@ def _restored(directory: str) -> run_export.ExportedRun:
     head = heads.from_config(config).with_values(
         splits.train, config.evaluation.max_label
     )
-    saved = os.path.join(directory, "checkpoints")
     return run_export.ExportedRun(
         config,
         splits,
-        restoring.best_model(config, splits, head, saved),
+        restoring.best_model(config, splits, head),
         outputs.read_metrics(report),
         digest,
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import trec
+from tfr_ext.models.combination import SPREAD_FLOOR, parts_of
 
 # The greatest difference of two scores, relative to the greatest score of the list. The
 # export runs the same operations in another graph, so that sums may be rounded in
@@ -14,31 +18,92 @@ TOLERANCE = 1e-4
 HALF_TOLERANCE = 3e-2
 
 
+class Expected(NamedTuple):
+    """Scores that are expected, `[num_items]`, and how far others may be from them.
+
+    Attributes:
+        scores: the scores.
+        lowest: the lowest scores that differ by rounding only.
+        highest: the highest.
+    """
+
+    scores: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+
+    def moved(self, scores: np.ndarray) -> Expected:
+        """Expects other scores, with what may be between these and those.
+
+        Args:
+            scores: the other scores, `[num_items]`.
+        """
+        change = self.scores + scores
+        return Expected(scores, change - self.highest, change - self.lowest)
+
+
+def around(scores: np.ndarray, lists: RankingLists, tolerance: float) -> Expected:
+    """Expects scores that differ from given ones by a share of the list's greatest.
+
+    Args:
+        scores: the scores, `[num_items]`.
+        lists: the lists.
+        tolerance: the greatest difference, relative to the greatest score of the list.
+    """
+    scores = scores.astype(float)
+    allowed = tolerance * np.maximum(_by_list(np.max, np.abs(scores), lists), 1e-6)
+    return Expected(scores, scores - allowed, scores + allowed)
+
+
+def of_model(
+    model: Any, lists: RankingLists, batch_size: int, tolerance: float
+) -> Expected:
+    """Expects the scores of a model.
+
+    A z-score magnifies the rounding of scores that are close to each other, and a rank
+    jumps where two scores are all but equal: a combination of models may differ by what
+    follows from the tolerance of the scores of each.
+
+    Args:
+        model: the model, possibly one that combines others.
+        lists: the lists.
+        batch_size: number of lists scored at a time.
+        tolerance: see `around`, for models that combine no others.
+    """
+    scores = score_lists(model, lists, batch_size)
+    combined = parts_of(model)
+    if combined is None:
+        return around(scores, lists, tolerance)
+    combination, parts = combined
+    found = [of_model(part, lists, batch_size, tolerance) for part in parts]
+    bounds = [_BOUNDS[combination](one, lists) for one in found]
+    lowest, highest = np.mean(bounds, axis=0)
+    # Rounding of the mean itself, and items of one score, which a run tells apart.
+    slack = around(scores, lists, tolerance)
+    return Expected(
+        slack.scores,
+        lowest + slack.lowest - slack.scores,
+        highest + slack.highest - slack.scores,
+    )
+
+
 def check(
-    lists: RankingLists,
-    exported: np.ndarray,
-    expected: np.ndarray,
-    tolerance: float,
-    of_run: str,
+    lists: RankingLists, exported: np.ndarray, expected: Expected, of_run: str
 ) -> None:
     """Checks that an export scores lists as its run did.
 
     Args:
         lists: the lists.
         exported: scores by the export, `[num_items]`.
-        expected: scores by the run, `[num_items]`.
-        tolerance: greatest difference, relative to the greatest score of the list.
+        expected: the scores of the run.
         of_run: where the run's scores come from, for the error.
 
     Raises:
         ValueError: if the score of an item differs.
     """
-    starts = lists.row_splits[:-1][lists.lengths > 0]
-    greatest = np.zeros(lists.num_lists)
-    greatest[lists.lengths > 0] = np.maximum.reduceat(np.abs(expected), starts)
-    allowed = tolerance * np.maximum(np.repeat(greatest, lists.lengths), 1e-6)
+    exported = exported.astype(float)
     # Written so that a NaN of either is a difference.
-    wrong = np.flatnonzero(~(np.abs(exported.astype(float) - expected) <= allowed))
+    same = (expected.lowest <= exported) & (exported <= expected.highest)
+    wrong = np.flatnonzero(~same)
     if not len(wrong):
         return
     item = wrong[0]
@@ -47,7 +112,8 @@ def check(
         f"The export scores {len(wrong):,} of {lists.num_items:,} test items "
         f"differently from {of_run}. The first is item "
         f"{item - lists.row_splits[q] + 1} of query {lists.query_ids[q]!r}: "
-        f"{exported[item]:g} instead of {expected[item]:g}. Nothing was exported."
+        f"{exported[item]:g} instead of {expected.scores[item]:g}. Nothing was "
+        "exported."
     )
 
 
@@ -75,3 +141,47 @@ def read_scores(path: str, lists: RankingLists) -> np.ndarray:
                 )
             scores.append(score)
     return np.array(scores)
+
+
+def _by_list(statistic: Any, values: np.ndarray, lists: RankingLists) -> np.ndarray:
+    """Returns a statistic of each list, for each of its items."""
+    found = np.zeros(len(values))
+    for start, end in zip(lists.row_splits, lists.row_splits[1:]):
+        if end > start:
+            found[start:end] = statistic(values[start:end])
+    return found
+
+
+def _scores(one: Expected, lists: RankingLists) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the bounds of scores, of which the mean is taken."""
+    del lists
+    return one.lowest, one.highest
+
+
+def _zscores(one: Expected, lists: RankingLists) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the bounds of the z-scores."""
+    greatest = _by_list(np.max, np.abs(one.scores), lists)
+    spread = _by_list(np.std, one.scores, lists)
+    spread = np.maximum(np.hypot(spread, SPREAD_FLOOR * greatest), 1e-30)
+    z = (one.scores - _by_list(np.mean, one.scores, lists)) / spread
+    # A change of all scores by r moves the mean and the deviation by r at most.
+    r = _by_list(np.max, one.highest - one.lowest, lists) / 2
+    allowed = r / spread * (2 + np.abs(z))
+    return z - allowed, z + allowed
+
+
+def _ranks(one: Expected, lists: RankingLists) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the bounds of the ranks, with a minus sign."""
+    lowest, highest = np.empty(len(one.scores)), np.empty(len(one.scores))
+    for start, end in zip(lists.row_splits, lists.row_splits[1:]):
+        here = slice(start, end)
+        low, high = np.sort(one.lowest[here]), np.sort(one.highest[here])
+        # At best as many are before it as are surely better, at worst as many as may be
+        # as good, itself among them.
+        surely = len(low) - np.searchsorted(low, one.highest[here], "right")
+        perhaps = len(high) - np.searchsorted(high, one.lowest[here], "left")
+        highest[here], lowest[here] = -(surely + 1.0), -perhaps.astype(float)
+    return lowest, highest
+
+
+_BOUNDS = {"mean": _scores, "zscore": _zscores, "rank": _ranks}

@@ -7,12 +7,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import lock
 from tfr_ext.core.telling import say
-from tfr_ext.data.batches.batching import score_lists
+from tfr_ext.models.combination import combined_model
 from tfr_ext.training import exporter
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.exporting import parity
@@ -46,8 +45,14 @@ class ExportedRun:
 
     def about(self) -> dict[str, Any]:
         """Returns what `model.json` says about the run."""
-        loss = self.config.loss
+        loss, several = self.config.loss, {}
+        if self.config.num_models > 1:
+            several = {
+                "num_models": self.config.num_models,
+                "ensemble": self.config.ensemble,
+            }
         return {
+            **several,
             "loss": loss.loss,
             "loss_params": dict(loss.params),
             "transforms": list(self.config.model.feature_transforms),
@@ -59,16 +64,20 @@ class ExportedRun:
         }
 
 
-def export_models(runs: Sequence[ExportedRun], export_dir: str) -> str:
-    """Exports the model of a run, or the mean of several, as the next version.
+def export_models(
+    runs: Sequence[ExportedRun], export_dir: str, combination: str = "mean"
+) -> str:
+    """Exports the model of a run, or several as one, as the next version.
 
     The version appears after it has scored the test lists of each run. A single model
     must give the scores in `run.trec`. Of several, each must give the scores of its
-    run, and the export their mean.
+    run, and the export what they give together.
 
     Args:
         runs: the runs, at least one.
         export_dir: the directory of versions.
+        combination: how several models are combined, see
+            `tfr_ext.models.CombinedScores`.
 
     Returns:
         The directory of the version.
@@ -81,15 +90,19 @@ def export_models(runs: Sequence[ExportedRun], export_dir: str) -> str:
     for run in runs[1:]:
         _check_features(first, run)
     highest = {run.report["convention"]["max_label"] for run in runs}
+    model, about = first.model, {}
+    if len(runs) > 1:
+        model = combined_model([run.model for run in runs], combination)
+        about = {"ensemble": combination}
     with lock.alone(export_dir, "export"):
         return exporter.export_ranker(
-            [run.model for run in runs],
+            model,
             export_dir,
             max(highest),
             first.splits.elwc_features,
             first.splits.train.feature_names,
-            {"models": [run.about() for run in runs]},
-            _check(runs),
+            {**about, "models": [run.about() for run in runs]},
+            _check(runs, model),
         )
 
 
@@ -112,7 +125,9 @@ def _check_features(first: ExportedRun, other: ExportedRun) -> None:
             )
 
 
-def _check(runs: Sequence[ExportedRun]) -> Callable[[exporter.ExportedScorer], None]:
+def _check(
+    runs: Sequence[ExportedRun], model: tf.keras.Model
+) -> Callable[[exporter.ExportedScorer], None]:
     """Returns the check of an export by the test lists of its runs."""
 
     def check(scorer: exporter.ExportedScorer) -> None:
@@ -121,16 +136,14 @@ def _check(runs: Sequence[ExportedRun]) -> Callable[[exporter.ExportedScorer], N
             lists, size = run.splits.test, run.config.batch_size
             file = os.path.join(run.directory, "run.trec")
             tolerance = max(map(_tolerance, runs))
-            expected = parity.read_scores(file, lists)
+            expected = parity.around(parity.read_scores(file, lists), lists, tolerance)
             source = file
-            if len(runs) > 1:
-                own = score_lists(run.model, lists, size)
-                parity.check(lists, own, expected, tolerance, file)
-                every = [score_lists(other.model, lists, size) for other in runs]
-                expected = np.mean(every, axis=0, dtype=float)
-                source = f"the mean of the {len(runs)} models"
-            exported = scorer.scores(lists, size)
-            parity.check(lists, exported, expected, tolerance, source)
+            if model is not run.model or run.config.num_models > 1:
+                own = parity.of_model(run.model, lists, size, tolerance)
+                parity.check(lists, own.scores, own.moved(expected.scores), file)
+                expected = parity.of_model(model, lists, size, tolerance)
+                source = "the models in training"
+            parity.check(lists, scorer.scores(lists, size), expected, source)
             items += lists.num_items
         say(f"The export scores {items:,} test items as in training.")
 

@@ -14,7 +14,11 @@ _PLACES = ("dataset", "data_dir", "manual_dir", "stream")
 
 
 class MemorySource:
-    """Splits that the caller has read or made; a `Source`."""
+    """Splits that the caller has read or made; a `Source`.
+
+    Attributes:
+        original: these splits.
+    """
 
     splits = SPLITS
 
@@ -41,12 +45,12 @@ class MemorySource:
                 "`splits.train` must be RankingLists, which are in memory. Received: "
                 "StreamedLists."
             )
-        self._splits = splits
+        self.original = splits
         self.elwc_features = splits.elwc_features
 
     def read(self, split: str, num_features: int | None) -> RankingLists:
         """See `Source`."""
-        lists: RankingLists = getattr(self._splits, split)
+        lists: RankingLists = getattr(self.original, split)
         if num_features not in (None, lists.num_features):
             raise ValueError(
                 f"`splits.{split}` must have {num_features} features. Received: "

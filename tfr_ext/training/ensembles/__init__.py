@@ -1,0 +1,1 @@
+"""Several models, trained on the same data with other seeds, as one."""

@@ -1,0 +1,99 @@
+"""What a run reads and finds out before it trains; the models of one run share it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+from tfr_ext import losses
+from tfr_ext.core.settings import given
+from tfr_ext.core.telling import say
+from tfr_ext.evaluation import queries
+from tfr_ext.training import heads, training_checks
+from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.diagnosis import label_fit
+from tfr_ext.training.sources import checksums, data_splits, memory_source
+
+
+class RunInputs:
+    """The data of a run, and what follows from data and settings.
+
+    Attributes:
+        checked: what the settings say before any data is read.
+        splits: the lists, read and described when `load` is called.
+        digest: the digest of the data.
+        head: the output of the model, with its values.
+    """
+
+    splits: data_splits.Splits
+    digest: str
+    head: heads.Head
+
+    def __init__(
+        self, config: TrainingConfig, origin: memory_source.MemorySource | None
+    ):
+        """Checks the settings; nothing is read.
+
+        Args:
+            config: the settings.
+            origin: lists in memory, if there are any.
+
+        Raises:
+            ValueError: if a setting is wrong.
+        """
+        self._config = config
+        self.origin = origin
+        self.checked = training_checks.check(config)
+
+    def load(self) -> None:
+        """Reads the data, if that has not been done.
+
+        Raises:
+            ValueError: if it has errors, or does not fit the settings.
+            OSError: if it cannot be read.
+        """
+        if hasattr(self, "splits"):
+            return
+        config = self._config
+        source = checksums.DigestedSource(config.data, self.origin)
+        splits = data_splits.load(config.data, source)
+        self.digest = source.hexdigest()
+        self.head = self.checked.head.with_values(
+            splits.train, config.evaluation.max_label
+        )
+        self.splits = splits
+
+    @property
+    def loss_params(self) -> dict[str, Any]:
+        """The parameters that the loss gets. The first call tells what looks wrong."""
+        return self._highest_and_params[1]
+
+    @property
+    def convention(self) -> queries.Convention:
+        """What the metrics mean."""
+        highest = self._highest_and_params[0]
+        return dataclasses.replace(self.checked.convention, max_label=highest)
+
+    @functools.cached_property
+    def _highest_and_params(self) -> tuple[float, dict[str, Any]]:
+        """The highest label, and the parameters that the loss gets."""
+        config, checked, splits = self._config, self.checked, self.splits
+        key, max_label = config.loss.loss, config.evaluation.max_label
+        everything = [splits.train, splits.valid, splits.test]
+        highest = checked.labels.highest(max_label, everything)
+        params = self.head.loss_params(key, checked.loss_params)
+        label_fit.check_max_label(key, params, everything)
+        if label_fit.needs_max_label(key, params):
+            params = {**params, "max_label": highest}
+            told = given("params['max_label']", highest)
+            say(f"Using {told}, as none is given.")
+        for line in label_fit.warnings(
+            splits.train,
+            [*checked.names, config.monitor],
+            dataclasses.replace(checked.convention, max_label=highest),
+            losses.get(key, **params),
+            config.loss.lambda_threshold,
+        ):
+            say(f"Warning: {line}")
+        return highest, params
