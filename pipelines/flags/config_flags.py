@@ -107,11 +107,21 @@ def parse(kind: type[Settings], arguments: Sequence[str], name: str) -> Parsed:
     values = flags.FlagValues()
     define(kind, flag_values=values)
     values([name, *flag_files.expanded(arguments)])
-    own = [values[place.key] for place in places(kind)]
+    settings = read(kind, values)
+    own = {place.key: (place, values[place.key]) for place in places(kind)}
     return Parsed(
-        read(kind, values),
-        {flag.name: flag.serialize() for flag in own},
-        frozenset(flag.name for flag in own if flag.value != flag.default),
+        settings,
+        {name: flag.serialize() for name, (_, flag) in own.items()},
+        frozenset(
+            name
+            for name, (place, flag) in own.items()
+            if flag.value != flag.default
+            # A default of None may stand for one that depends on other flags.
+            and not (
+                flag.default is None
+                and place.value(settings) == place.left_out(settings)
+            )
+        ),
     )
 
 
@@ -149,7 +159,8 @@ def _define(place: Place, required: bool, flag_values: flags.FlagValues) -> None
     elif kind == "texts" and about.convert:
         flag_types.define_metrics(name, list(default), text, flag_values)
     elif kind in ("texts", "integers", "numbers"):
-        flags.DEFINE_list(name, [str(one) for one in default], text, flag_values)
+        values = None if default is None else [str(one) for one in default]
+        flags.DEFINE_list(name, values, text, flag_values)
     elif kind == "repeated":
         first = None if required else list(default)
         flags.DEFINE_multi_string(name, first, text, flag_values, required=required)
@@ -160,6 +171,8 @@ def _define(place: Place, required: bool, flag_values: flags.FlagValues) -> None
 def _value(place: Place, value: Any) -> Any:
     """Returns the value of a setting that the value of its flag gives."""
     about, name = place.about, place.key
+    if value is None:
+        return None
     if about.kind == "integers":
         low = 0 if about.low is None else int(about.low)
         high = HIGHEST_COUNT if about.high is None else int(about.high)

@@ -163,6 +163,13 @@ class Settings:
                 fine = KINDS[about.kind](field.name, value, about)
                 object.__setattr__(self, field.name, fine)
 
+    def left_out(self, name: str) -> Any:
+        """Returns the value that a field would have if only it were left out."""
+        (field,) = (f for f in dataclasses.fields(self) if f.name == name)
+        if field.default_factory is not dataclasses.MISSING:
+            return field.default_factory()
+        return field.default
+
 
 @dataclasses.dataclass(frozen=True)
 class Place:
@@ -190,8 +197,16 @@ class Place:
 
     def value(self, settings: Settings) -> Any:
         """Returns the value at this place of some settings."""
+        return getattr(self._owner(settings), self.name)
+
+    def left_out(self, settings: Settings) -> Any:
+        """Returns the value that this place of some settings has if it is left out."""
+        return self._owner(settings).left_out(self.name)
+
+    def _owner(self, settings: Settings) -> Any:
+        """Returns the settings, maybe nested ones, that have this field."""
         found: Any = settings
-        for name in self.path:
+        for name in self.path[:-1]:
             found = getattr(found, name)
         return found
 

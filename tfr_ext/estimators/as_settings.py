@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tfr_ext.core import checks
 from tfr_ext.core.settings import build, places
-from tfr_ext.models.transforms import looks_across_lists
 from tfr_ext.training.config import TrainingConfig
 
 # Parameters that are settings under another name.
@@ -37,7 +36,7 @@ def training_config(
         ValueError: if a parameter is out of its range.
     """
     values: dict[str, Any] = {
-        _RENAMED.get(name, name): tuple(value) if name in _TUPLES else value
+        _RENAMED.get(name, name): _tuple(value) if name in _TUPLES else value
         for name, value in params.items()
         if name not in _OWN
     }
@@ -58,27 +57,24 @@ def training_config(
     return build(TrainingConfig, {**values, **others, **more})
 
 
-def check_single_items(
-    transforms: Sequence[str], settings: Mapping[str, Any] | None
-) -> None:
-    """Checks that the score of an item does not depend on its list.
+def needs_lists(estimator: Any) -> str:
+    """Returns why an estimator cannot score single items.
 
     Args:
-        transforms: the parameter `feature_transforms`.
-        settings: the parameter `settings`.
-
-    Raises:
-        ValueError: if it does.
+        estimator: a `Ranker` whose model looks across lists.
     """
-    across: dict[str, Any] = {}
-    if looks_across_lists(transforms):
-        across["feature_transforms"] = transforms
-    if (settings or {}).get("ensemble", "mean") != "mean":
-        across["settings"] = settings
-    for name, value in across.items():
-        raise ValueError(
-            f"`{name}={value!r}` needs whole lists: give `group` or `qid`."
-        )
+    told = " or ".join(
+        f"`{name}={getattr(estimator, name)!r}`"
+        for name in ("model", "feature_transforms", "settings")
+    )
+    return (
+        f"The score of an item depends on its list, by {told}, and so this needs whole "
+        "lists: give `group` or `qid`."
+    )
+
+
+def _tuple(value: Any) -> Any:
+    return None if value is None else tuple(value)
 
 
 def _seed(random_state: Any) -> Any:

@@ -20,6 +20,7 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
+from tfr_ext.models import layers
 from tfr_ext.training import exporter
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.evaluator import EvaluationResult, evaluate_scores
@@ -71,11 +72,11 @@ class Ranker(BaseEstimator):
         self,
         loss: str = "smoothi_loss",
         loss_params: Mapping[str, Any] | None = None,
-        hidden_sizes: Sequence[int] = (1024,),
+        hidden_sizes: Sequence[int] | None = None,
         activation: str = "relu",
-        dropout: float = 0.0,
-        batch_normalization: bool = True,
-        l2_regularization: float = 0.0,
+        dropout: float | None = None,
+        batch_normalization: bool | None = None,
+        l2_regularization: float | None = None,
         feature_transforms: Sequence[str] = (),
         optimizer: str = "adam",
         learning_rate: float = 1e-3,
@@ -96,14 +97,15 @@ class Ranker(BaseEstimator):
         query: str | None = None,
         model_dir: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        model: str = "mlp",
     ):
         """Initialises the ranker; `fit` checks the parameters.
 
         Args:
             loss: key of a loss, see `tfr_ext.losses.keys()`.
             loss_params: its arguments, such as `{'alpha': 2.0}`.
-            hidden_sizes: number of units of each hidden layer; without any, the scorer
-                is linear.
+            hidden_sizes: number of units of each hidden layer; () is a linear scorer.
+                None, here and below, is the default of `model`: 1,024 for 'mlp'.
             activation: activation of the hidden layers.
             dropout: share of hidden units dropped in training.
             batch_normalization: whether inputs and hidden layers are normalised.
@@ -138,6 +140,7 @@ class Ranker(BaseEstimator):
             settings: any other setting of `tfr_ext.training.TrainingConfig` by its
                 name, such as `{'mixed_precision': 'bfloat16'}`, or `{'missing':
                 'mean'}` if features may be NaN.
+            model: the scorer, such as 'mlp' or 'transformer'.
         """
         given = locals()
         for name in parameters(Ranker):
@@ -221,7 +224,7 @@ class Ranker(BaseEstimator):
         Args:
             X: features as `fit` takes them.
             group: number of rows of each query; needed only where the score of an item
-                depends on its list, as with the transform 'query_minmax'.
+                depends on its list: by the model 'transformer', say.
             qid: the query of each row.
 
         Returns:
@@ -232,7 +235,8 @@ class Ranker(BaseEstimator):
         """
         self._check_fitted()
         if group is None and qid is None and rows.query_of(X, self.query) is None:
-            as_settings.check_single_items(self.feature_transforms, self.settings)
+            if layers.told_across_lists(self.model_):
+                raise ValueError(as_settings.needs_lists(self))
             group = rows.any_groups(X)
         lists = self._lists(X, None, group, qid)
         return score_lists(self.model_, lists, self.batch_size)

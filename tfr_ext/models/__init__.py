@@ -1,5 +1,11 @@
 """Scorers, the layers they use, and the models built from them."""
 
+from tfr_ext.models.attention_scorers import (
+    AttentionScorer,
+    DASALCScorer,
+    KLTransformerScorer,
+    TransformerScorer,
+)
 from tfr_ext.models.batch_normalization import ItemBatchNormalization
 from tfr_ext.models.building import (
     RankingModelBuilder,
@@ -22,13 +28,15 @@ from tfr_ext.models.layers import (
     ResumableDropout,
     ScatterScores,
 )
-from tfr_ext.models.ranking_model import RankingModel
-from tfr_ext.models.scorers import (
+from tfr_ext.models.mlp import MLPScorer
+from tfr_ext.models.network import (
     ACTIVATIONS,
     OUTPUT_ACTIVATIONS,
-    CompactScorer,
-    MLPScorer,
+    NetworkScorer,
 )
+from tfr_ext.models.ranking_model import RankingModel
+from tfr_ext.models.scorers import CompactScorer, ItemScorer
+from tfr_ext.models.self_attention import SelfAttention
 from tfr_ext.models.transforms import (
     Clip,
     Concatenated,
@@ -51,11 +59,13 @@ __all__ = [
     "ACTIVATIONS",
     "COMBINATIONS",
     "OUTPUT_ACTIVATIONS",
+    "AttentionScorer",
     "Clip",
     "CombinedScores",
     "CompactItems",
     "CompactScorer",
     "Concatenated",
+    "DASALCScorer",
     "ExpectedGrade",
     "ExpectedGradeScorer",
     "FeatureNoise",
@@ -64,8 +74,11 @@ __all__ = [
     "FillMissing",
     "FlattenItems",
     "ItemBatchNormalization",
+    "ItemScorer",
+    "KLTransformerScorer",
     "Log1p",
     "MLPScorer",
+    "NetworkScorer",
     "QueryMinMax",
     "QueryRank",
     "QueryStandard",
@@ -75,7 +88,9 @@ __all__ = [
     "Raw",
     "ResumableDropout",
     "ScatterScores",
+    "SelfAttention",
     "Standard",
+    "TransformerScorer",
     "check_feature_transforms",
     "combined_model",
     "feature_spec",

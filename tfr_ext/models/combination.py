@@ -93,6 +93,11 @@ class CombinedScores(tf.keras.layers.Layer):
         super().__init__(**kwargs)
         self.combination = checks.choice("combination", combination, list(COMBINATIONS))
 
+    @property
+    def ACROSS_LISTS(self) -> bool:  # noqa: N802
+        """Whether an item's score depends on its list; see `told_across_lists`."""
+        return self.combination != "mean"
+
     def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         """Combines scores.
 

@@ -269,3 +269,26 @@ class ResumableDropout(ResumableDraws):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that recreate this layer."""
         return {**super().get_config(), "rate": self._rate}
+
+
+def all_layers(model: object) -> list[Any]:
+    """Returns the layers of a model, and those of the models within it.
+
+    Args:
+        model: a model, or anything else with `layers`.
+    """
+    found: list[Any] = []
+    for layer in getattr(model, "layers", None) or ():
+        found += [layer, *all_layers(layer)]
+    return found
+
+
+def told_across_lists(model: object) -> bool:
+    """Returns whether a layer of a model says that an item's output needs its list.
+
+    Such a layer has an attribute `ACROSS_LISTS` that is true.
+
+    Args:
+        model: a model, or anything else with `layers`.
+    """
+    return any(getattr(layer, "ACROSS_LISTS", False) for layer in all_layers(model))

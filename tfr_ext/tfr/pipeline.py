@@ -14,6 +14,7 @@ from tfr_ext.models import (
     CompactScorer,
     ExpectedGradeScorer,
     FeatureTransforms,
+    ItemScorer,
     RankingModelBuilder,
 )
 from tfr_ext.training import exporter
@@ -23,6 +24,7 @@ from tfr_ext.training.fitting import fitter, lists_datasets
 tfr.keras.model.AbstractModelBuilder.register(RankingModelBuilder)
 tfr.keras.model.Preprocessor.register(FeatureTransforms)
 tfr.keras.model.Scorer.register(ExpectedGradeScorer)
+tfr.keras.model.Scorer.register(ItemScorer)
 tfr.keras.model.UnivariateScorer.register(CompactScorer)
 
 

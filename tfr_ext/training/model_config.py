@@ -7,7 +7,7 @@ from typing import Any
 
 from tfr_ext.core.settings import Settings, given, setting
 from tfr_ext.losses.tfr.names import LAMBDA_WEIGHTS
-from tfr_ext.models import scorers
+from tfr_ext.models import network, presets
 from tfr_ext.models.transforms import transform_grammar
 
 # The output of a model. score: one number per item. expected_grade: the expectation of
@@ -22,15 +22,43 @@ LOSS_FORMS = (
 )
 
 
+def _defaults(name: str) -> str:
+    """Returns a sentence with the scorers' defaults of a setting."""
+    by_value: dict[str, list[str]] = {}
+    for model, preset in presets.PRESETS.items():
+        if name in preset.defaults and name not in preset.fixed:
+            value = preset.defaults[name]
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            by_value.setdefault(text or "none", []).append(f"'{model}'")
+    if len(by_value) == 1:
+        ((text, models),) = by_value.items()
+        return f"{text} by default; for {' and '.join(models)} only."
+    texts = [f"{text} for {', '.join(models)}" for text, models in by_value.items()]
+    return f"By default {'; '.join(texts)}."
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelConfig(Settings):
-    """The network and its output."""
+    """The network and its output.
+
+    What a scorer has defaults of its own for is None if it is left out, and gets that
+    default at once; None remains where a setting has no effect.
+
+    Examples:
+        >>> ModelConfig("dnn").hidden_sizes, ModelConfig("dnn", dropout=0.1).dropout
+        ((1024, 512, 256), 0.1)
+        >>> ModelConfig("mlp").num_heads, ModelConfig("transformer").num_heads
+        (None, 4)
+    """
 
     model: str = setting(
         "mlp",
-        "Scorer: 'mlp', a fully connected network.",
+        "Scorer: "
+        + "; ".join(f"'{name}', {p.about}" for name, p in presets.PRESETS.items())
+        + ". The other settings of the model are those of the scorer unless they are "
+        "given.",
         group="model",
-        choices=("mlp",),
+        choices=tuple(presets.PRESETS),
     )
     head: str | None = setting(
         None,
@@ -66,43 +94,81 @@ class ModelConfig(Settings):
         group="model",
         low=0.0,
     )
-    hidden_sizes: tuple[int, ...] = setting(
-        (1024,),
-        "Number of units of each hidden layer. If empty, there is no hidden layer, "
-        "and one layer computes the score from the features.",
+    hidden_sizes: tuple[int, ...] | None = setting(
+        None,
+        "Number of units of each hidden layer; for 'transformer', of each layer before "
+        "the blocks, which are as wide as the last. If empty, there is no hidden "
+        f"layer, and one layer computes the score. {_defaults('hidden_sizes')}",
         group="model",
         kind="integers",
+        low=1,
+    )
+    num_layers: int | None = setting(
+        None,
+        "Number of layers of self-attention, each of which is a block of the encoder "
+        f"in 'transformer'. {_defaults('num_layers')}",
+        group="model",
+        kind="integer",
+        low=1,
+    )
+    num_heads: int | None = setting(
+        None,
+        f"Number of heads of self-attention. {_defaults('num_heads')}",
+        group="model",
+        kind="integer",
+        low=1,
+    )
+    attention_size: int | None = setting(
+        None,
+        "Width of the attention layers of 'dasalc', and of each of their heads. "
+        f"{_defaults('attention_size')}",
+        group="model",
+        kind="integer",
+        low=1,
+    )
+    feed_forward_factor: int | None = setting(
+        None,
+        "Number of hidden units of the feed-forward networks after self-attention, in "
+        f"multiples of their inputs. {_defaults('feed_forward_factor')}",
+        group="model",
+        kind="integer",
         low=1,
     )
     activation: str = setting(
         "relu",
         "Activation of the hidden layers.",
         group="model",
-        choices=scorers.ACTIVATIONS,
+        choices=network.ACTIVATIONS,
     )
-    output_activation: str = setting(
-        "linear",
-        "Activation of the score; 'sigmoid' gives scores from 0 to 1.",
+    output_activation: str | None = setting(
+        None,
+        "Activation of the score; 'sigmoid' gives scores from 0 to 1. "
+        f"{_defaults('output_activation')}",
         group="model",
-        choices=scorers.OUTPUT_ACTIVATIONS,
+        choices=network.OUTPUT_ACTIVATIONS,
     )
-    dropout: float = setting(
-        0.0,
+    dropout: float | None = setting(
+        None,
         "Share of hidden units dropped in training, or of inputs if there is no "
-        "hidden layer.",
+        f"hidden layer. {_defaults('dropout')}",
         group="model",
+        kind="number",
     )
-    l2_regularization: float = setting(
-        0.0,
+    l2_regularization: float | None = setting(
+        None,
         "Rate r of the penalty r / 2 * sum(w^2) on the kernels of the dense layers. "
-        "It is added to the loss, and so r * w is added to the gradient.",
+        "It is added to the loss, and so r * w is added to the gradient. "
+        f"{_defaults('l2_regularization')}",
         group="model",
+        kind="number",
         low=0.0,
     )
-    batch_normalization: bool = setting(
-        True,
-        ("Apply batch normalisation to the inputs and to each hidden layer."),
+    batch_normalization: bool | None = setting(
+        None,
+        "Apply batch normalisation to the inputs and to each hidden layer. "
+        f"{_defaults('batch_normalization')}",
         group="model",
+        kind="boolean",
     )
     batch_norm_momentum: float = setting(
         0.9, "Momentum of the moving averages of batch normalisation.", group="model"
@@ -119,8 +185,33 @@ class ModelConfig(Settings):
         "sqrt(6 / (inputs + outputs)) and sets biases to 0; 'pytorch', as in PyTorch, "
         "draws both uniformly within 1 / sqrt(inputs).",
         group="model",
-        choices=scorers.INITIALIZERS,
+        choices=network.INITIALIZERS,
     )
+
+    def __post_init__(self) -> None:
+        """Checks the settings, and completes them by the defaults of the scorer.
+
+        Raises:
+            ValueError: if a setting is wrong, or has no effect with the scorer.
+        """
+        super().__post_init__()
+        for name, value in presets.completed(self.model, self.options()).items():
+            object.__setattr__(self, name, value)
+        if self.model == "linear" and self.activation != "relu":
+            raise ValueError(
+                f"{given('activation', self.activation)} has no effect with "
+                f"{given('model', self.model)}, which has no hidden layers. Leave it "
+                "out."
+            )
+
+    def left_out(self, name: str) -> Any:
+        """See `Settings`; for some settings it depends on the scorer."""
+        default = presets.PRESETS[self.model].defaults.get(name)
+        return super().left_out(name) if default is None else default
+
+    def options(self) -> dict[str, Any]:
+        """Returns the settings for which each scorer has defaults of its own."""
+        return {name: getattr(self, name) for name in presets.OPTIONS}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,8 @@ from tfr_ext import losses
 from tfr_ext.core.settings import given, places
 from tfr_ext.data.labels import BinomialLabels
 from tfr_ext.evaluation.queries import Convention, parse_names
-from tfr_ext.models.scorers import MLPScorer
+from tfr_ext.models import presets
+from tfr_ext.models.scorers import Scorer
 from tfr_ext.models.transforms import check_feature_transforms
 from tfr_ext.training import heads
 from tfr_ext.training.config import TrainingConfig
@@ -113,7 +114,7 @@ def _of_loss(text: str, config: TrainingConfig) -> str:
     return re.sub(r"`(\w+)`", told, text)
 
 
-def network(config: TrainingConfig, head: heads.Head) -> MLPScorer:
+def network(config: TrainingConfig, head: heads.Head) -> Scorer:
     """Returns the network that the settings describe.
 
     Args:
@@ -121,17 +122,14 @@ def network(config: TrainingConfig, head: heads.Head) -> MLPScorer:
         head: what it ends in.
     """
     model = config.model
-    return MLPScorer(
-        hidden_sizes=list(model.hidden_sizes),
-        batch_normalization=model.batch_normalization,
+    return presets.scorer(
+        model.model,
+        model.options(),
         batch_norm_momentum=model.batch_norm_momentum,
-        dropout=model.dropout,
         seed=config.data.seed,
         compact=not config.jit_compile,
         num_grades=head.num_grades,
         activation=model.activation,
-        output_activation=model.output_activation,
-        l2_regularization=model.l2_regularization,
         batch_norm_epsilon=model.batch_norm_epsilon,
         initializer=model.initializer,
     )

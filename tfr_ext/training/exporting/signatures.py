@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.data.elwc.features import ElwcFeatures
-from tfr_ext.models.transforms.feature_transform import FeatureTransform
+from tfr_ext.models import layers
 from tfr_ext.models.transforms.missing_features import FillMissing
 from tfr_ext.training.exporting.model_file import float_features
 
@@ -176,22 +176,22 @@ def fills_missing(model: ScoringModel) -> bool:
             all must.
     """
     parts = getattr(model, "models", [model])
-    return all(any(isinstance(x, FillMissing) for x in _layers(p)) for p in parts)
+    return all(
+        any(isinstance(layer, FillMissing) for layer in layers.all_layers(part))
+        for part in parts
+    )
 
 
 def looks_across_lists(model: ScoringModel) -> bool:
     """Returns whether the score of an item depends on the other items of its list.
 
-    It does if a transform of the model says so, or if an item of a random list has
+    It does if a layer of the model says so, or if an item of a random list has
     another score alone.
 
     Args:
         model: a model of `{'float_features', 'mask'}`.
     """
-    if any(
-        isinstance(layer, FeatureTransform) and layer.ACROSS_LISTS
-        for layer in _layers(model)
-    ):
+    if layers.told_across_lists(model):
         return True
     rng = np.random.default_rng(0)
     num_features = model.input[FEATURES].shape[-1]
@@ -208,14 +208,6 @@ def looks_across_lists(model: ScoringModel) -> bool:
 def _scores(model: ScoringModel, features: np.ndarray) -> np.ndarray:
     mask = tf.ones(features.shape[:2], tf.bool)
     return np.asarray(model({FEATURES: tf.constant(features), MASK: mask}))
-
-
-def _layers(model: object) -> list[object]:
-    """Returns all layers of a model, at any depth."""
-    found = []
-    for layer in getattr(model, "layers", None) or ():
-        found += [layer, *_layers(layer)]
-    return found
 
 
 def _checked(tensor: tf.Tensor, shape: list[int | None]) -> tf.Tensor:

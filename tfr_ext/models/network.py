@@ -1,0 +1,193 @@
+"""The options and parts that the scorers of this package share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfr_ext.core import checks
+from tfr_ext.models import batch_normalization, layers
+from tfr_ext.models.scorers import ItemScorer
+
+ACTIVATIONS = ["relu", "elu", "selu", "gelu", "swish", "softplus", "sigmoid", "tanh"]
+"""Names of Keras activations that scorers accept: functions of a single unit."""
+OUTPUT_ACTIVATIONS = ["linear", "sigmoid"]
+"""The activations of a score that scorers take."""
+INITIALIZERS = ["glorot", "pytorch"]
+
+
+def sizes(argument: str, values: Sequence[int]) -> list[int]:
+    """Returns the sizes of layers as a list.
+
+    Args:
+        argument: their name, for messages.
+        values: the sizes.
+
+    Raises:
+        ValueError: if one is not positive.
+    """
+    if any(size < 1 for size in values):
+        raise ValueError(
+            f"`{argument}` must be positive numbers. Received: {list(values)}."
+        )
+    return list(values)
+
+
+class NetworkScorer(ItemScorer):
+    """Base of the scorers of this package: options and parts that they share.
+
+    Its subclasses are `MLPScorer`, `TransformerScorer`, `KLTransformerScorer` and
+    `DASALCScorer`.
+    """
+
+    def __init__(
+        self,
+        batch_normalization: bool = True,
+        batch_norm_momentum: float = 0.9,
+        dropout: float = 0.0,
+        seed: int = 0,
+        compact: bool = True,
+        num_grades: int | None = None,
+        activation: str = "relu",
+        output_activation: str = "linear",
+        l2_regularization: float = 0.0,
+        batch_norm_epsilon: float = 1e-3,
+        initializer: str = "glorot",
+    ):
+        """Initialises the scorer.
+
+        Args:
+            batch_normalization: whether inputs and hidden layers are normalised.
+            batch_norm_momentum: momentum of the moving statistics, in [0, 1). Keras'
+                default of 0.99 needs more steps than a small collection offers.
+            dropout: share of hidden units dropped in training, in [0, 1).
+            seed: seed of the dropout.
+            compact: see `ItemScorer`.
+            num_grades: if given, the output is not a score but the logits of a
+                distribution over this many grades, `[batch, list, grades]`.
+            activation: activation of the hidden layers, one of `ACTIVATIONS`.
+            output_activation: activation of the scores, one of `OUTPUT_ACTIVATIONS`;
+                logits of grades are always linear.
+            l2_regularization: the rate `r` of a penalty `r / 2 * sum(w**2)` that is
+                added to the loss, with the gradient `r * w`. It covers the kernels of
+                all dense layers, including those of attention and the output, but no
+                biases and no normalisation.
+            batch_norm_epsilon: added to variances; 1e-3 as in Keras, where PyTorch has
+                1e-5.
+            initializer: how weights are initialised: 'glorot', as in Keras, for weights
+                uniform within `sqrt(6 / (inputs + outputs))` and biases of 0, or
+                'pytorch', as in PyTorch, for weights and biases uniform within
+                `1 / sqrt(inputs)`.
+
+        Raises:
+            ValueError: if an argument is out of range.
+        """
+        super().__init__(compact)
+        if num_grades is not None and num_grades < 2:
+            raise ValueError(
+                f"`num_grades` must be None or at least 2. Received: {num_grades}."
+            )
+        checks.choice("activation", activation, ACTIVATIONS)
+        checks.choice("output_activation", output_activation, OUTPUT_ACTIVATIONS)
+        if num_grades is not None and output_activation != "linear":
+            raise ValueError(
+                "`output_activation` must be 'linear' with `num_grades`, as the logits "
+                f"of grades go into a softmax. Received: {output_activation!r}."
+            )
+        checks.choice("initializer", initializer, INITIALIZERS)
+        checks.positive("batch_norm_epsilon", batch_norm_epsilon)
+        rate = checks.not_negative("l2_regularization", l2_regularization)
+        for name, value in (
+            ("batch_norm_momentum", batch_norm_momentum),
+            ("dropout", dropout),
+        ):
+            if not 0 <= value < 1:
+                raise ValueError(f"`{name}` must be in [0, 1). Received: {value}.")
+        self._batch_normalization = batch_normalization
+        self._momentum = batch_norm_momentum
+        self._epsilon = batch_norm_epsilon
+        self._initializer = initializer
+        self._dropout = dropout
+        self._seed = seed
+        self._units = 1 if num_grades is None else num_grades
+        self._activation = activation
+        self._output_activation = output_activation
+        # Keras multiplies the whole sum of squares, not half of it.
+        self._penalty = tf.keras.regularizers.L2(rate / 2) if rate else None
+
+    def _inputs(
+        self,
+        context_features: dict[str, tf.Tensor],
+        example_features: dict[str, tf.Tensor],
+    ) -> tf.Tensor:
+        """Returns all features of the items, normalised if so wanted."""
+        x = self._joined(context_features, example_features)
+        return self._normalized(x, "input_normalization", dtype="float32")
+
+    def _joined(
+        self,
+        context_features: dict[str, tf.Tensor],
+        example_features: dict[str, tf.Tensor],
+    ) -> tf.Tensor:
+        """Returns all features of the items, `[items, features]`."""
+        features = [context_features[k] for k in sorted(context_features)]
+        features += [example_features[k] for k in sorted(example_features)]
+        x = features[0]
+        if len(features) > 1:  # a layer passes the mask on, unlike tf.concat
+            x = tf.keras.layers.Concatenate(axis=1, dtype="float32")(features)
+        return x
+
+    def _hidden(self, x: tf.Tensor, sizes: Sequence[int]) -> tf.Tensor:
+        """Returns the outputs of hidden layers, each normalised and dropped out."""
+        for i, size in enumerate(sizes, 1):
+            x = self._dense(x, size, self._activation, f"hidden_{i}")
+            x = self._normalized(x, f"normalization_{i}")
+            x = self._dropped(x, i)
+        return x
+
+    def _output(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns the score of each item, or its logits of grades."""
+        # Scores are float32 under any precision policy, as losses need them.
+        return self._dense(
+            x, self._units, self._output_activation, "score", dtype="float32"
+        )
+
+    def _dense(
+        self, x: tf.Tensor, size: int, activation: str, name: str, **kwargs: Any
+    ) -> tf.Tensor:
+        return tf.keras.layers.Dense(
+            size,
+            activation=activation,
+            name=name,
+            **self._weights(x.shape[-1]),
+            **kwargs,
+        )(x)
+
+    def _weights(self, inputs: int) -> dict[str, Any]:
+        """Returns the arguments of a layer about its weights."""
+        options: dict[str, Any] = {"kernel_regularizer": self._penalty}
+        if self._initializer == "pytorch":
+            limit = 1.0 / math.sqrt(inputs)
+            for part in ("kernel_initializer", "bias_initializer"):
+                options[part] = tf.keras.initializers.RandomUniform(-limit, limit)
+        return options
+
+    def _dropped(self, x: tf.Tensor, number: int, **kwargs: Any) -> tf.Tensor:
+        if not self._dropout:
+            return x
+        return layers.ResumableDropout(
+            self._dropout, self._seed + number, name=f"dropout_{number}", **kwargs
+        )(x)
+
+    def _normalized(self, x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
+        if not self._batch_normalization:
+            return x
+        return self._standardized(x, name, **kwargs)
+
+    def _standardized(self, x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
+        return batch_normalization.ItemBatchNormalization(
+            momentum=self._momentum, epsilon=self._epsilon, name=name, **kwargs
+        )(x)

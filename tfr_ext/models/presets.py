@@ -1,0 +1,156 @@
+"""Scorers by name, with the defaults of each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfr_ext.core.settings import given
+from tfr_ext.models.attention_scorers import (
+    DASALCScorer,
+    KLTransformerScorer,
+    TransformerScorer,
+)
+from tfr_ext.models.mlp import MLPScorer
+from tfr_ext.models.scorers import Scorer
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """A scorer with defaults.
+
+    Attributes:
+        about: what it is.
+        scorer: its class.
+        defaults: the value of each option that the preset decides. An option of other
+            presets that is missing here has no effect with this one.
+        fixed: names of the options that keep their default.
+    """
+
+    about: str
+    scorer: Callable[..., Scorer]
+    defaults: Mapping[str, Any]
+    fixed: tuple[str, ...] = ()
+
+
+def _preset(
+    about: str, scorer: Callable[..., Scorer], fixed: tuple[str, ...] = (), **own: Any
+) -> Preset:
+    every = {
+        "dropout": 0.0,
+        "batch_normalization": True,
+        "output_activation": "linear",
+        "l2_regularization": 0.0,
+    }
+    return Preset(about, scorer, {**every, **own}, fixed)
+
+
+PRESETS = {
+    "mlp": _preset("a fully connected network", MLPScorer, hidden_sizes=(1024,)),
+    "linear": _preset(
+        "one linear layer", MLPScorer, ("hidden_sizes",), hidden_sizes=()
+    ),
+    "dnn": _preset(
+        "the fully connected network of the PiRank paper",
+        MLPScorer,
+        hidden_sizes=(1024, 512, 256),
+        dropout=0.3,
+    ),
+    "wassrank": _preset(
+        "the sigmoid layer of the WassRank paper",
+        MLPScorer,
+        hidden_sizes=(),
+        batch_normalization=False,
+        dropout=0.01,
+        output_activation="sigmoid",
+        l2_regularization=1e-3,
+    ),
+    "kl_transformer": _preset(
+        "the self-attention network of the KL paper",
+        KLTransformerScorer,
+        hidden_sizes=(32,),
+        num_heads=2,
+        feed_forward_factor=3,
+        batch_normalization=False,
+    ),
+    "dasalc": _preset(
+        "self-attention that is crossed with a fully connected network",
+        DASALCScorer,
+        hidden_sizes=(512, 512),
+        num_layers=4,
+        num_heads=2,
+        attention_size=100,
+        dropout=0.4,
+    ),
+    "transformer": _preset(
+        "a context-aware ranker, the encoder of a transformer",
+        TransformerScorer,
+        hidden_sizes=(128,),
+        num_layers=2,
+        num_heads=4,
+        feed_forward_factor=4,
+        dropout=0.1,
+    ),
+}
+"""The scorers by name."""
+
+OPTIONS = tuple(sorted({name for p in PRESETS.values() for name in p.defaults}))
+"""Names of the options that presets decide."""
+
+
+def completed(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options of a preset, with its defaults where none are given.
+
+    Args:
+        model: name of the preset.
+        options: the value of each of `OPTIONS`; None if it is not given.
+
+    Raises:
+        ValueError: if an option is given that has no effect with this preset.
+
+    Examples:
+        >>> given = {**dict.fromkeys(OPTIONS), "hidden_sizes": (64,)}
+        >>> found = completed("dnn", given)
+        >>> found["hidden_sizes"], found["dropout"], found["num_heads"]
+        ((64,), 0.3, None)
+    """
+    preset = PRESETS[model]
+    found = {}
+    for name, value in options.items():
+        default = preset.defaults.get(name)
+        if value is None:
+            value = default
+        elif value != default and (default is None or name in preset.fixed):
+            others = [
+                repr(other)
+                for other, p in PRESETS.items()
+                if name in p.defaults and name not in p.fixed
+            ]
+            raise ValueError(
+                f"{given(name, value)} has no effect with {given('model', model)}: it "
+                f"is for {', '.join(others)}. Leave it out."
+            )
+        found[name] = value
+    return found
+
+
+def scorer(model: str, options: Mapping[str, Any], **others: Any) -> Scorer:
+    """Returns a new scorer.
+
+    Args:
+        model: name of the preset.
+        options: see `completed`.
+        **others: other arguments of the scorer.
+
+    Raises:
+        ValueError: if an argument is out of range, or has no effect.
+
+    Examples:
+        >>> found = scorer("linear", dict.fromkeys(OPTIONS), seed=1)
+        >>> type(found).__name__
+        'MLPScorer'
+    """
+    values = completed(model, options)
+    known = {name: value for name, value in values.items() if value is not None}
+    return PRESETS[model].scorer(**known, **others)
