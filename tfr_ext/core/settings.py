@@ -165,10 +165,8 @@ class Settings:
 
     def left_out(self, name: str) -> Any:
         """Returns the value that a field would have if only it were left out."""
-        (field,) = (f for f in dataclasses.fields(self) if f.name == name)
-        if field.default_factory is not dataclasses.MISSING:
-            return field.default_factory()
-        return field.default
+        (place,) = (place for place in places(type(self)) if place.path == (name,))
+        return place.default
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +202,6 @@ class Place:
         return self._owner(settings).left_out(self.name)
 
     def _owner(self, settings: Settings) -> Any:
-        """Returns the settings, maybe nested ones, that have this field."""
         found: Any = settings
         for name in self.path[:-1]:
             found = getattr(found, name)

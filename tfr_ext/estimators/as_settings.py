@@ -9,6 +9,7 @@ import numpy as np
 
 from tfr_ext.core import checks
 from tfr_ext.core.settings import build, places
+from tfr_ext.models import layers
 from tfr_ext.training.config import TrainingConfig
 
 # Parameters that are settings under another name.
@@ -57,20 +58,24 @@ def training_config(
     return build(TrainingConfig, {**values, **others, **more})
 
 
-def needs_lists(estimator: Any) -> str:
-    """Returns why an estimator cannot score single items.
+def check_single_items(estimator: Any) -> None:
+    """Checks that the score of an item does not depend on its list.
 
     Args:
-        estimator: a `Ranker` whose model looks across lists.
+        estimator: a fitted `Ranker`.
+
+    Raises:
+        ValueError: if a layer of its model looks across the list.
     """
-    told = " or ".join(
-        f"`{name}={getattr(estimator, name)!r}`"
-        for name in ("model", "feature_transforms", "settings")
-    )
-    return (
-        f"The score of an item depends on its list, by {told}, and so this needs whole "
-        "lists: give `group` or `qid`."
-    )
+    if layers.told_across_lists(estimator.model_):
+        told = " or ".join(
+            f"`{name}={getattr(estimator, name)!r}`"
+            for name in ("model", "feature_transforms", "settings")
+        )
+        raise ValueError(
+            f"The score of an item depends on its list, by {told}, and so this needs "
+            "whole lists: give `group` or `qid`."
+        )
 
 
 def _tuple(value: Any) -> Any:

@@ -20,7 +20,6 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
-from tfr_ext.models import layers
 from tfr_ext.training import exporter
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.evaluator import EvaluationResult, evaluate_scores
@@ -45,8 +44,8 @@ class Ranker(BaseEstimator):
     `GridSearchCV` with `GroupKFold`; there it is easiest to give a data frame as `X`,
     and the name of its column of queries as `query`.
 
-    `fit` sets TensorFlow's seed and enables its determinism in this process. Before
-    `fit`, the other methods raise scikit-learn's `NotFittedError`.
+    `fit` sets TensorFlow's seed and its determinism in this process. Before it, the
+    other methods raise scikit-learn's `NotFittedError`.
 
     Attributes:
         model_: the Keras model, which takes `{'float_features', 'mask'}`.
@@ -117,8 +116,7 @@ class Ranker(BaseEstimator):
             learning_rate_schedule: how it changes, such as 'cosine'.
             batch_size: maximum number of lists per batch.
             num_epochs: maximum number of epochs.
-            early_stopping_patience: stop after this many epochs without a better
-                `monitor`; 0 never stops early.
+            early_stopping_patience: epochs without a better `monitor`; 0 never stops.
             validation_fraction: share of the queries that is held out if there is no
                 `eval_set`.
             num_models: number of models, trained with `random_state`, `random_state`
@@ -130,10 +128,9 @@ class Ranker(BaseEstimator):
             empty_list: how a list without a relevant item enters means.
             relevance_threshold: lowest label that counts as relevant in precision, MAP
                 and MRR.
-            max_label: the highest grade of the collection; None for the highest label
-                that `fit` gets.
+            max_label: the highest grade; None for the highest label that `fit` gets.
             random_state: seed of all random numbers; None draws one.
-            verbose: 0 for silence, 1 for a progress bar, 2 for a line per epoch.
+            verbose: 0 for silence, 1 for a bar, 2 for a line per epoch.
             query: column of the queries if `X` is a data frame.
             model_dir: directory for the files of the training, with which another `fit`
                 goes on after an interruption; by default, no files are kept.
@@ -223,8 +220,8 @@ class Ranker(BaseEstimator):
 
         Args:
             X: features as `fit` takes them.
-            group: number of rows of each query; needed only where the score of an item
-                depends on its list: by the model 'transformer', say.
+            group: number of rows of each query; needed if scores depend on the list,
+                as with 'query_minmax' or 'transformer'.
             qid: the query of each row.
 
         Returns:
@@ -235,8 +232,7 @@ class Ranker(BaseEstimator):
         """
         self._check_fitted()
         if group is None and qid is None and rows.query_of(X, self.query) is None:
-            if layers.told_across_lists(self.model_):
-                raise ValueError(as_settings.needs_lists(self))
+            as_settings.check_single_items(self)
             group = rows.any_groups(X)
         lists = self._lists(X, None, group, qid)
         return score_lists(self.model_, lists, self.batch_size)

@@ -285,9 +285,14 @@ class DASALCScorer(AttentionScorer):
             dtype="float32",
         )
         for i in range(1, self._num_layers + 1):
-            y = self._attended(context, mask, self._attention_size, f"attention_{i}")
-            y = tf.keras.layers.Add()([context, self._dropped(y, after + i)])
-            context = _layer_normalized(y, f"attention_{i}_normalization")
+            # Features are as large as they come until they have been normalised.
+            kind = {"dtype": "float32"} if i == 1 else {}
+            y = self._attended(
+                context, mask, self._attention_size, f"attention_{i}", **kind
+            )
+            y = self._dropped(y, after + i, **kind)
+            y = tf.keras.layers.Add(**kind)([context, y])
+            context = _layer_normalized(y, f"attention_{i}_normalization", **kind)
         context = self._normalized(context, "context_normalization")
         context = self._dense(context, width, "linear", "context")
         own = self._hidden(x, self._sizes)
@@ -305,5 +310,5 @@ def _some(argument: str, values: Sequence[int]) -> list[int]:
     return sizes(argument, values)
 
 
-def _layer_normalized(x: tf.Tensor, name: str) -> tf.Tensor:
-    return tf.keras.layers.LayerNormalization(epsilon=_EPSILON, name=name)(x)
+def _layer_normalized(x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
+    return tf.keras.layers.LayerNormalization(epsilon=_EPSILON, name=name, **kwargs)(x)
