@@ -14,7 +14,7 @@ from tfr_ext.training import written
 
 DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "flagfile")
 PATHS = {
-    "train": ("model_dir", *DATA),
+    "train": ("model_dir", "rerank_run", *DATA),
     "evaluate": ("export", "run", "scores", "output_dir", *DATA),
     "compare": ("output_dir", "flagfile"),
     "experiment": ("output_dir", "cells_dir", *DATA),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -162,6 +162,22 @@ class TrecRun:
         """Returns the queries of the run that are not judged."""
         judged = set(lists.query_ids)
         return [query for query in self.documents if query not in judged]
+
+    def only(self, several: Iterable[RankingLists]) -> TrecRun:
+        """Returns the run without documents that judged lists do not have.
+
+        Args:
+            several: the lists, none of whose queries is in two of them. Other queries
+                of the run stay as they are.
+        """
+        documents = dict(self.documents)
+        for lists in several:
+            names, splits = document_names(lists), lists.row_splits
+            for query, start, end in zip(lists.query_ids, splits, splits[1:]):
+                if query in documents:
+                    own, found = set(names[start:end]), documents[query]
+                    documents[query] = {d: s for d, s in found.items() if d in own}
+        return TrecRun(documents, self.tag)
 
     def ranked(self, lists: RankingLists) -> tuple[RankingLists, np.ndarray]:
         """Joins the run with judgements, to evaluate it as trec_eval does.

@@ -339,6 +339,11 @@ class EvaluationConfig(Settings):
                 "Give exactly one of `export`, `run` and `scores`. Received: "
                 f"{' and '.join(named) or 'none'}."
             )
+        if self.data.rerank_run and self.scores is not None:
+            raise ValueError(
+                "`rerank_run` needs an `export` or a `run`: `scores` has a number for "
+                "each item, and it leaves items out."
+            )
         if self.data.eval_list_size is not None and self.export is None:
             raise ValueError(
                 "`eval_list_size` needs an `export`: it cuts lists before they are "

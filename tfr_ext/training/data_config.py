@@ -141,6 +141,16 @@ class DataConfig(Settings):
         kind="integer",
         low=1,
     )
+    rerank_run: tuple[str, ...] = setting(
+        (),
+        "TREC runs (paths or globs) that rank all lists between them. Only the "
+        "`rerank_depth` best items of each list are used, in every split.",
+        group="data",
+        kind="paths",
+    )
+    rerank_depth: int = setting(
+        150, "Items of each list that `rerank_run` keeps.", group="data", low=1
+    )
     label_weights: tuple[float, ...] = setting(
         (),
         "Weight of each grade, in increasing order, such as -1,0.5,1. Each label "
@@ -306,6 +316,8 @@ class DataConfig(Settings):
                 "`first_stage_feature` has no meaning without `list_size` or "
                 "`eval_list_size`."
             )
+        if self.rerank_depth != 150 and not self.rerank_run:
+            raise ValueError("`rerank_depth` has no meaning without `rerank_run`.")
         if self.dataset == "table" and not self.label_column:
             raise ValueError("`label_column` must name a column.")
         check_columns(self, self.dataset)

@@ -158,8 +158,9 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
                     "convention": convention.as_dict(),
                     "labels": wanted.describe(),
                     "queries": {split: judged[split].num_lists for split in scored},
-                    "eval_list_size": config.data.eval_list_size
-                    and {split: cuts[split].as_dict() for split in scored},
+                    "eval_list_size": {split: cuts[split].as_dict() for split in scored}
+                    if cuts["test"].cuts
+                    else None,
                     "empty_queries": {"test": result.empty},
                     **tested.counts,
                 }
@@ -274,6 +275,9 @@ def _score(
         return {"test": _Scored(lists, read_scores(config.scores, lists.num_items))}
     assert config.run is not None
     run = read_run(config.run, judged["test"])
+    if config.data.rerank_run:
+        # Whatever the lists do not have is not ranked anew.
+        run = run.only(judged.values())
     everything = {query for lists in judged.values() for query in lists.query_ids}
     unjudged = len(run.documents.keys() - everything)
     found = {}

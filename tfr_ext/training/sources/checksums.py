@@ -15,7 +15,7 @@ from tfr_ext.data.elwc import manifest
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.training.data_config import DataConfig
-from tfr_ext.training.sources import data_splits
+from tfr_ext.training.sources import data_splits, reranking
 from tfr_ext.training.sources.source import SPLITS, Source
 
 _CHUNK = 1 << 22
@@ -63,6 +63,11 @@ class DigestedSource:
         self._config = config
         self._source: Any = origin or data_splits.source(config)
         self._digest = hashlib.sha256()
+        # They choose the items, as the data itself does.
+        for path in reranking.files(config.rerank_run):
+            with open(path, "rb") as file:
+                while chunk := file.read(_CHUNK):
+                    self._digest.update(chunk)
         if hasattr(self._source, "stream"):
             self.stream = self._stream
 

@@ -69,7 +69,7 @@ def load(config: DataConfig, origin: Source | None = None) -> Splits:
     splits = dataclasses.replace(
         splits, elwc_features=getattr(origin, "elwc_features", None)
     )
-    if config.eval_list_size is not None:
+    if cuts["test"].cuts:
         done = {name: cuts[name].as_dict() for name in SPLITS[1:]}
         splits = dataclasses.replace(splits, eval_cuts=done)
     _describe_labels(config)
@@ -251,6 +251,7 @@ def paths(config: DataConfig) -> list[str]:
         config: settings of the data.
     """
     named = [path for split in SPLITS for path in getattr(config, f"{split}_path")]
+    named += config.rerank_run
     matched = [path for pattern in named for path in glob.glob(pattern)]
     named += [path for path in (config.data_dir, config.manual_dir) if path]
     return [*named, *matched]

@@ -1,4 +1,4 @@
-"""Cuts long lists as the settings say, and reports it."""
+"""Cuts lists as the settings say, to what a run ranks highest too, and reports it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.truncation import truncate
 from tfr_ext.evaluation import trec
 from tfr_ext.training.data_config import DataConfig
+from tfr_ext.training.sources import reranking
 
 
 class LongLists:
-    """Applies `list_size` or `eval_list_size` to lists, and counts what it cuts.
+    """Applies `rerank_run`, then `list_size` or `eval_list_size`; counts what it cuts.
 
     Attributes:
         num_lists: number of lists seen.
@@ -29,6 +30,7 @@ class LongLists:
         self._split = split
         self._argument = "list_size" if split == "training" else "eval_list_size"
         self._list_size = getattr(config, self._argument)
+        self._rerank_run, self._depth = config.rerank_run, config.rerank_depth
         self._feature = config.first_stage_feature
         self._seed = config.random_seed
         self.num_lists = self.num_cut = 0
@@ -43,28 +45,38 @@ class LongLists:
             number: the number of the piece, if they are one of several.
 
         Raises:
-            ValueError: if they do not have the feature that chooses the items.
+            ValueError: if they do not have the feature that chooses the items, or the
+                run that does lacks some of them.
         """
-        if self._list_size is None:
+        if not self.cuts:
             return lists
-        if self._split != "training" and lists.doc_ids is None:
+        if (self._split != "training" or self._rerank_run) and lists.doc_ids is None:
             # Named before positions change: files of a run name items by them.
             names = trec.document_names(lists)
             lists = dataclasses.replace(lists, doc_ids=names)
         seed = (number << 32) + self._seed
-        try:
-            kept, cut = truncate(lists, self._list_size, seed, self._feature)
-        except ValueError as error:
-            raise ValueError(
-                f"{given('first_stage_feature', self._feature)}: {error}"
-            ) from error
+        kept = lists
+        if self._rerank_run:
+            kept = reranking.rerank(lists, self._rerank_run, self._depth)
+        if self._list_size is not None:
+            try:
+                kept, _ = truncate(kept, self._list_size, seed, self._feature)
+            except ValueError as error:
+                raise ValueError(
+                    f"{given('first_stage_feature', self._feature)}: {error}"
+                ) from error
         self.num_lists += lists.num_lists
-        self.num_cut += cut
+        self.num_cut += int((kept.lengths < lists.lengths).sum())
         self._items += lists.num_items
         self._items_kept += kept.num_items
         self._relevant += int((lists.labels > 0).sum())
         self._relevant_kept += int((kept.labels > 0).sum())
         return kept
+
+    @property
+    def cuts(self) -> bool:
+        """Whether lists may be cut."""
+        return self._list_size is not None or bool(self._rerank_run)
 
     def describe(self) -> str:
         """Returns in words what was left out; empty if nothing was."""
@@ -73,8 +85,14 @@ class LongLists:
         rule = "a random choice of their items"
         if self._feature is not None:
             rule = f"the items with the highest feature {self._feature}"
+        if self._rerank_run:
+            by_run = f"the {self._depth} best items of the run"
+            rule = by_run if self._list_size is None else f"{by_run}, and {rule}"
+        named = [given(self._argument, self._list_size)] * (self._list_size is not None)
+        if self._rerank_run:
+            named.insert(0, given("rerank_run", self._rerank_run))
         return (
-            f"{given(self._argument, self._list_size)} cut {self.num_cut:,} of "
+            f"{' and '.join(named)} cut {self.num_cut:,} of "
             f"{self.num_lists:,} {self._split} lists to {rule}; "
             f"{self._items - self._items_kept:,} of {self._items:,} items are left "
             f"out, including {self._relevant - self._relevant_kept:,} of "
@@ -83,12 +101,14 @@ class LongLists:
 
     def as_dict(self) -> dict[str, int | None] | None:
         """Returns the same in numbers; None if lists are never cut."""
-        if self._list_size is None:
+        if not self.cuts:
             return None
+        random = self._feature is None and self._list_size is not None
         return {
+            **({"rerank_depth": self._depth} if self._rerank_run else {}),
             "list_size": self._list_size,
             "first_stage_feature": self._feature,
-            "seed": self._seed if self._feature is None else None,
+            "seed": self._seed if random else None,
             "lists_cut": self.num_cut,
             "items_left_out": self._items - self._items_kept,
             "relevant_left_out": self._relevant - self._relevant_kept,
