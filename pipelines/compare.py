@@ -16,7 +16,7 @@ from __future__ import annotations
 from absl import flags
 
 from pipelines import command
-from pipelines.comparing import compare_flags, comparison_files, tables
+from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.flags import flag_types, path_flags
 from tfr_ext.evaluation import comparison, runs
 
@@ -65,6 +65,7 @@ def compare(arguments: list[str]) -> None:
         compared_runs, compare_flags.read(FLAGS.metrics, FLAGS.seed)
     )
     print(tables.terminal(compared))
+    print(effect_table.terminal(compared))
     if files is not None:
         files.claim()
         files.remove()

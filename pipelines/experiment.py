@@ -20,7 +20,7 @@ import tensorflow as tf
 from absl import flags
 
 from pipelines import command, failures
-from pipelines.comparing import compare_flags, comparison_files, tables
+from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.experiments import (
     candidates,
     cell_work,
@@ -314,6 +314,7 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
     compared = comparison.compare(whole, work.comparison)
     comparison_files.write(compared, output_dir)
     print(tables.terminal(compared))
+    print(effect_table.terminal(compared))
     print(f"Written: {output_dir}/comparison.html, and the tables beside it.")
 
 

@@ -43,7 +43,7 @@ def fuse(arguments: list[str]) -> None:
             f"Received: both, as {' '.join(arguments)}."
         )
     if arguments:
-        FLAGS.runs = arguments
+        FLAGS["runs"].value = arguments
     fuse_as(config_flags.read(FusionConfig, FLAGS))
 
 

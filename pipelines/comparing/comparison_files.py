@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pipelines.comparing import html_page, tables
+from pipelines.comparing import effect_table, html_page, tables
 from tfr_ext.core.files import write_atomically
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.training import outputs, written
@@ -41,7 +41,7 @@ def write(comparison: Comparison, output_dir: str) -> None:
         output_dir: directory to which the files are written; made if need be.
     """
     for name, text in (
-        ("table.md", tables.markdown(comparison)),
+        ("table.md", tables.markdown(comparison) + effect_table.markdown(comparison)),
         ("table.tex", tables.latex(comparison)),
         ("comparison.html", html_page.html(comparison)),
         # Written last: a comparison that has it is complete.

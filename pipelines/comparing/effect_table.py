@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 
+from pipelines.comparing.markdown_text import as_markdown
 from tfr_ext import objectives
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.significance import Effect
@@ -59,12 +61,36 @@ def rows(comparison: Comparison) -> list[Row]:
     return found
 
 
-def for_terminal(comparison: Comparison) -> list[Row]:
-    """Returns the rows that a terminal has room for: all, or those of one metric."""
+def terminal(comparison: Comparison) -> str:
+    """Returns the table as plain text: all, or one metric where that is too long.
+
+    Empty if a terminal has no room for that either, or there is no difference.
+    """
     found = rows(comparison)
     if len(found) > _MOST_LINES:
         found = [row for row in found if row.metric == comparison.plot_metric]
-    return found if len(found) <= _MOST_LINES else []
+    if not 0 < len(found) <= _MOST_LINES:
+        return ""
+    cells = [HEAD, *(row.cells for row in found)]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = [
+        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths)).rstrip()
+        for row in cells
+    ]
+    return "\n".join(["", *lines, textwrap.fill(caption(comparison), 88)])
+
+
+def markdown(comparison: Comparison) -> str:
+    """Returns the table in Markdown; empty if there is no difference."""
+    found = rows(comparison)
+    if not found:
+        return ""
+    lines = [
+        "| " + " | ".join(HEAD) + " |",
+        "|" + "---|" * len(HEAD),
+        *("| " + " | ".join(map(as_markdown, row.cells)) + " |" for row in found),
+    ]
+    return "\n".join(["", *lines, "", as_markdown(caption(comparison)), ""])
 
 
 def _numbers(effect: Effect) -> tuple[str, ...]:

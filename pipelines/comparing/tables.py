@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import sys
 import textwrap
 import unicodedata
 
-from pipelines.comparing import effect_table
+from pipelines.comparing.markdown_text import as_markdown
 from tfr_ext import evaluation, objectives
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.comparison_options import BEST, ONE_SIDED, Options
@@ -227,23 +226,7 @@ def terminal(comparison: Comparison, bold: bool | None = None) -> str:
         lines.append("  ".join(padded).rstrip())
     texts = [caption(comparison, "bold" if bold else "*")]
     texts += [f"Note: {note}" for note in comparison.notes]
-    return "\n".join(
-        [*lines, *(textwrap.fill(text, 88) for text in texts), *_effects(comparison)]
-    )
-
-
-def _effects(comparison: Comparison) -> list[str]:
-    """Returns the lines of the differences that a terminal has room for."""
-    rows = effect_table.for_terminal(comparison)
-    if not rows:
-        return []
-    cells = [effect_table.HEAD, *(row.cells for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = [
-        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths)).rstrip()
-        for row in cells
-    ]
-    return ["", *lines, textwrap.fill(effect_table.caption(comparison), 88)]
+    return "\n".join([*lines, *(textwrap.fill(text, 88) for text in texts)])
 
 
 def _bold(padded: str) -> str:
@@ -265,28 +248,7 @@ def markdown(comparison: Comparison) -> str:
                 f"**{one.text}**{one.mark}" if one.best else one.text + one.mark
             )
         lines.append(f"| {as_markdown(run.name)} | " + " | ".join(cells) + " |")
-    lines += ["", as_markdown(caption(comparison)), ""]
-    effects = effect_table.rows(comparison)
-    if effects:
-        lines += [
-            "| " + " | ".join(effect_table.HEAD) + " |",
-            "|" + "---|" * len(effect_table.HEAD),
-            *("| " + " | ".join(map(as_markdown, r.cells)) + " |" for r in effects),
-            *("", as_markdown(effect_table.caption(comparison)), ""),
-        ]
-    return "\n".join(lines)
-
-
-def as_markdown(text: str) -> str:
-    r"""Returns text as Markdown shows it, on one line.
-
-    Examples:
-        >>> print(as_markdown('1. *a* | #b'))
-        1\. \*a\* \| \#b
-    """
-    text = re.sub(r"([\\|*_`<>\[\]#~$&])", r"\\\1", " ".join(text.split()))
-    # What would begin a list or underline a heading.
-    return re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", text)
+    return "\n".join([*lines, "", as_markdown(caption(comparison)), ""])
 
 
 def latex(comparison: Comparison) -> str:

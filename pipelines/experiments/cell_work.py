@@ -80,6 +80,7 @@ def _data_source(parsed: config_flags.Parsed) -> tuple[str, ...]:
     """Returns the texts of the flags that say which data is read."""
     names = [
         *(*_WHERE_DATA_IS, "dataset", "manual_dir", "missing", "num_features"),
+        "rerank_run",
         *COLUMNS,
         *(
             place.key

@@ -295,9 +295,7 @@ class _Metric:
             wins, ties, losses = significance.wins_ties_losses(
                 self.values[r], reference, self._higher
             )
-            effect, parts = None, {}
-            if other:
-                effect, parts = self._effects(r)
+            effect, parts = self._effects(r) if other else (None, {})
             differs = other and corrected[r] < options.level
             found.append(
                 Result(
@@ -343,7 +341,7 @@ class _Metric:
 
     def _effects(
         self, r: int
-    ) -> tuple[significance.Effect, dict[str, significance.Effect]]:
+    ) -> tuple[significance.Effect | None, dict[str, significance.Effect]]:
         """Returns the effect of a run, and that in each of several collections."""
         own, reference = self.values[r], self.values[self.reference]
         of = {c: self._strata == c for c in self._collections}

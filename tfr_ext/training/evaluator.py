@@ -117,11 +117,12 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
         convention.objective(name)
     scorer = None if config.export is None else exporter.load_scorer(config.export)
     wanted = wanted_labels.from_config(config.data)
-    of_model = (
-        (None,) if scorer is None else (scorer.num_features, scorer.feature_names)
+    found = data_splits.load_test(
+        config.data,
+        None if scorer is None else scorer.num_features,
+        None if scorer is None else scorer.feature_names,
+        with_valid=files is not None and config.scores is None,
     )
-    with_valid = files is not None and config.scores is None
-    found = data_splits.load_test(config.data, *of_model, with_valid=with_valid)
     judged, cuts = {}, {}
     for split, lists in found.items():
         cuts[split] = long_lists.LongLists(config.data, _IN_WORDS[split])

@@ -70,7 +70,8 @@ def find(path: str) -> Fused:
             f"{path}: expected the directory of a run, or a TREC run file. Found: "
             "nothing."
         )
-    files, qrels = {}, {}
+    files: dict[str, str] = {}
+    qrels: dict[str, str] = {}
     for split in SPLITS:
         names = outputs.trec_files(split)
         for found, name in zip((files, qrels), names):
