@@ -1,7 +1,7 @@
 """Fuses runs by their scores or ranks, and evaluates the result.
 
 python -m pipelines.fuse RUN RUN ... --output_dir=DIR
-python -m pipelines.fuse RUN RUN --weights=valid --monitor=ndcg_10 --output_dir=DIR
+python -m pipelines.fuse --weights=valid --monitor=map --output_dir=DIR RUN RUN
 
 Each RUN is a directory that `pipelines.train`, `pipelines.evaluate` or this command
 wrote, or a TREC run file. With --weights=valid, the weights are those that are best on
