@@ -20,10 +20,7 @@ from tfr_ext.training.fusing.run_fuser import fuse as fuse_as
 
 FLAGS = flags.FLAGS
 
-_MOST_USED = (
-    *("runs", "output_dir", "fusion", "weights", "monitor", "rrf_k", "qrels"),
-    *("valid_qrels", "metrics"),
-)
+_MOST_USED = ("runs", "fusion", "weights", "monitor", "rrf_k", "metrics")
 
 
 def define_flags() -> None:

@@ -183,7 +183,7 @@ def test_help_has_an_example_the_most_used_flags_and_all_by_group(command, asked
     kinds, most_used, own = {
         "train": ([TrainingConfig], 10, []),
         "evaluate": ([EvaluationConfig], 10, []),
-        "fuse": ([FusionConfig], 9, []),
+        "fuse": ([FusionConfig], 6, []),
         "export": ([ExportConfig], 3, []),
         "rank": ([RankConfig, ServerConfig], 10, ["Server"]),
     }[command]
