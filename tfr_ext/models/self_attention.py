@@ -137,6 +137,11 @@ class SelfAttention(tf.keras.layers.Layer):
 class _BoundedAttention(tf.keras.layers.MultiHeadAttention):
     """Keras' layer with weights that are computed in blocks, and not kept."""
 
+    def _build_attention(self, rank: int) -> None:
+        # The layers of Keras 2 that would be made here are not used.
+        if not which_keras.IS_KERAS_2:
+            super()._build_attention(rank)
+
     def _compute_attention(
         self,
         query: tf.Tensor,
