@@ -115,7 +115,7 @@ def experiment() -> None:
     work = _Experiment(
         config,
         methods,
-        _base(),
+        base_flags(),
         _data(),
         select_by,
         options,
@@ -125,7 +125,7 @@ def experiment() -> None:
             _run(work)
 
 
-def _base() -> dict[str, list[str]]:
+def base_flags() -> dict[str, list[str]]:
     """Returns the given flags that hold for all methods, by command."""
     own = {place.key for place in places(ExperimentConfig)}
     return {

@@ -35,4 +35,4 @@ def train_gbm() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command.run(train_gbm, goes_on=True, most_used=_MOST_USED)
+    command.run(train_gbm, most_used=_MOST_USED)

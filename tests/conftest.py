@@ -28,6 +28,8 @@ NEEDED = {
         *("tests/losses/tfr", "tfr_ext/losses/tfr", "tfr_ext/losses/__init__.py"),
         *("tests/losses/test_laws.py", "tests/pipelines", "tests/tfr", "tfr_ext/tfr"),
     ],
+    "lightgbm": ["tests/gbm", "tests/pipelines/test_train_gbm.py", "tfr_ext/gbm"],
+    "catboost": ["tests/gbm"],
     "tensorflow_serving": ["tests/serving/loopback/grpc_front.py"],
 }
 LEFT_OUT = {

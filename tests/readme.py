@@ -33,6 +33,7 @@ WORDS = {
 # What is given besides, to be quick, to these commands.
 MORE = {
     "train": "--num_epochs=1 --hidden_sizes=4",
+    "train_gbm": "--num_trees=3",
     "quickstart": "--synthetic_num_queries=20",
     "experiment": "--num_epochs=1 --folds=1 --manual_dir=DOWNLOADS",
 }
@@ -41,12 +42,13 @@ NEEDED = {
     "runs/b": "tensorflow_ranking",
     "lambda_weight": "tensorflow_ranking",
     "DOWNLOADS": "tensorflow_datasets",
+    "train_gbm": "lightgbm",
 }
 # In this order: the guide trains what the README compares.
 PAGES = ("docs/guide/commands.md", "README.md")
 WANTED = (
     *("train", "evaluate", "export", "prepare", "rank", "compare"),
-    *("experiment", "fuse"),
+    *("experiment", "fuse", "train_gbm"),
 )
 # What the package itself has to say, such as of a loss.
 OWN_WARNING = re.compile(

@@ -29,19 +29,15 @@ def parse(*arguments):
     FLAGS(["experiment", *arguments, "--output_dir=unused"])
 
 
-def build_loss():
+def build_loss(config):
     """Builds the loss, without the graph that `training_checks.check` traces."""
-    config = config_flags.read(TrainingConfig, FLAGS)
     training_checks.check_loss(config, heads.from_config(config), trace=False)
-
-
-def check_all():
-    training_checks.check(config_flags.read(TrainingConfig, FLAGS))
 
 
 def content(path, check, done):
     parse(f"--flagfile={path}")
-    base, folds = config_flags.given(TrainingConfig, FLAGS), FLAGS.folds
+    folds, bases = FLAGS.folds, experiment.base_flags()
+    base = bases["train"]
     methods = candidates.parse_methods(FLAGS.method, KINDS)
     found = {
         "folds": folds,
@@ -53,15 +49,17 @@ def content(path, check, done):
     }
     for name, several in methods.items():
         for candidate in several:
-            arguments = [*candidates.in_fold(base, folds[0])]
+            kind = KINDS[candidate.command]
+            arguments = [*candidates.in_fold(bases[kind.command], folds[0])]
             arguments += candidate.arguments(folds[0])
             found.setdefault("arguments", arguments)
             if tuple(arguments) in done:
                 continue
             done.add(tuple(arguments))
             try:
-                parse(*arguments, "--method=A: --loss=A")
-                check()
+                parsed = config_flags.parse(kind.settings, arguments, kind.command)
+                of_training = kind.settings is TrainingConfig
+                (check if of_training else kind.check)(parsed.settings)
             except (AttributeError, TypeError, ValueError, flags.Error) as error:
                 found["wrong"].append(f"{name}: {candidate.text}: {error}")
     for fold in folds:
@@ -74,7 +72,7 @@ def content(path, check, done):
 def main():
     """Prints what is in the files."""
     paths = [argument for argument in sys.argv[1:] if argument != "--trace"]
-    check = check_all if "--trace" in sys.argv else build_loss
+    check = training_checks.check if "--trace" in sys.argv else build_loss
     experiment.define_flags()
     done = set()
     print(json.dumps({path: content(path, check, done) for path in paths}))

@@ -16,6 +16,7 @@ from pipelines.flags import config_flags, help_page, wording
 from tests.commands import ROOT, run_command
 from tests.training.old_run import OLD, SAME
 from tfr_ext.core.settings import places, setting
+from tfr_ext.gbm import GbmConfig
 from tfr_ext.training import (
     EvaluationConfig,
     ExportConfig,
@@ -155,7 +156,13 @@ def strings(path):
 def test_the_library_speaks_of_no_flag_and_of_no_command():
     known = {
         name
-        for kind in (TrainingConfig, EvaluationConfig, ExportConfig, RankConfig)
+        for kind in (
+            TrainingConfig,
+            GbmConfig,
+            EvaluationConfig,
+            ExportConfig,
+            RankConfig,
+        )
         for place in places(kind)
         for name in (place.key, f"no{place.key}")
     }
@@ -174,7 +181,9 @@ def test_the_library_speaks_of_no_flag_and_of_no_command():
 
 
 @pytest.mark.parametrize("asked", ["--help", "-h", "--helpshort"])
-@pytest.mark.parametrize("command", ["train", "evaluate", "export", "fuse", "rank"])
+@pytest.mark.parametrize(
+    "command", ["train", "train_gbm", "evaluate", "export", "fuse", "rank"]
+)
 def test_help_has_an_example_the_most_used_flags_and_all_by_group(command, asked):
     done = run_command(f"pipelines.{command}", asked, check=False)
     assert done.stderr == "" and max(map(len, done.stdout.splitlines())) <= 88
@@ -182,6 +191,7 @@ def test_help_has_an_example_the_most_used_flags_and_all_by_group(command, asked
     titles = re.findall(r"(?m)^(\w[\w ]*):$", done.stdout)
     kinds, most_used, own = {
         "train": ([TrainingConfig], 10, []),
+        "train_gbm": ([GbmConfig], 10, []),
         "evaluate": ([EvaluationConfig], 10, []),
         "fuse": ([FusionConfig], 6, []),
         "export": ([ExportConfig], 3, []),

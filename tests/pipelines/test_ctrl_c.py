@@ -15,7 +15,7 @@ from tests.pipelines.experiments import flags_of, write_folds
 
 COMMANDS = (
     *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),
-    "train",
+    *("train", "train_gbm"),
 )
 GOES_ON = "Stopped; the same command goes on.\n"
 SMALL = ("--synthetic_num_queries=30", "--synthetic_list_size=5", "--hidden_sizes=4")
@@ -36,6 +36,8 @@ def flags(command, folder):
         return [f"--{flag}={folder}/{name}" for flag, name in names.items()]
     if command == "train":
         return [*SMALL, "--num_epochs=2", f"--model_dir={folder}/run"]
+    if command == "train_gbm":
+        return [*SMALL[:2], "--num_trees=2", f"--model_dir={folder}/run"]
     if command == "prepare":
         return [*SMALL[:2], f"--output_dir={folder}/shards"]
     method = "--method=A: --loss=list_net_loss"
@@ -95,6 +97,7 @@ def test_while_flags_are_read(command, tmp_path):
         ("prepare", "pipelines.preparing.source_pieces.divide", GOES_ON),
         ("rank", "tfr_ext.data.file_names.find_files", "Stopped.\n"),
         ("train", "tfr_ext.training.sources.data_splits.load", GOES_ON),
+        ("train_gbm", "tfr_ext.training.sources.data_splits.load", "Stopped.\n"),
     ],
 )
 def test_at_work(command, function, line, where, tmp_path):

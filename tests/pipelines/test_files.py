@@ -15,6 +15,7 @@ from tfr_ext.training import written
 DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "flagfile")
 PATHS = {
     "train": ("model_dir", "rerank_run", *DATA),
+    "train_gbm": ("model_dir", "rerank_run", *DATA),
     "evaluate": ("export", "run", "scores", "output_dir", *DATA),
     "compare": ("output_dir", "flagfile"),
     "experiment": ("output_dir", "cells_dir", *DATA),
@@ -27,6 +28,7 @@ PATHS = {
 # these lists, so that it fails there.
 GIVEN = {
     "train": ("--model_dir={out}", "--overwrite"),
+    "train_gbm": ("--model_dir={out}", "--overwrite"),
     "evaluate": ("--run={out}/absent.trec", "--output_dir={out}"),
     "compare": ("{out}/a", "{out}/b", "--output_dir={out}"),
     "experiment": ("--method=A: --loss=list_net_loss", "--output_dir={out}"),
@@ -35,6 +37,7 @@ GIVEN = {
 }
 OUTPUTS = {
     "train": ("metrics.json", "run.trec", "flags.cfg", "checkpoints/last-1.index"),
+    "train_gbm": ("metrics.json", "run.trec", "flags.cfg", "model.txt"),
     "evaluate": ("metrics.json", "run.trec", "flags.cfg"),
     "compare": ("table.md", "comparison.json"),
     "experiment": ("cells.tsv", "experiment.json", "table.tex"),
@@ -52,7 +55,8 @@ def test_empty_path_flags_are_refused(command, tmp_path):
     message = told(run_command(f"pipelines.{command}", *flags, check=False))
     for name in names:
         assert f"flag --{name}=" in message, name
-    place = {"train": "model_dir", "export": "export_dir", "rank": "output"}
+    place = {"train": "model_dir", "train_gbm": "model_dir"}
+    place |= {"export": "export_dir", "rank": "output"}
     place = place.get(command, "output_dir")
     flags = ["--flagfile=", f"--{place}={tmp_path}/out"]
     message = told(run_command(f"pipelines.{command}", *flags, check=False))

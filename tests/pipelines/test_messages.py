@@ -24,7 +24,7 @@ from tfr_ext.training.fitting import schedules
 
 COMMANDS = (
     *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),
-    "train",
+    *("train", "train_gbm"),
 )
 NOT_FINITE = ("nan", "-nan", "inf", "-inf", "infinity", "1e999", "1e39", "-1e39")
 WRONG_JSON = {

@@ -1,0 +1,124 @@
+"""Trees from the command line, and beside networks in an experiment."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.commands import ROOT, run_command, told
+from tests.pipelines.experiments import flags_of, write_folds
+
+SMALL = (
+    *("--synthetic_num_queries=40", "--synthetic_list_size=8", "--num_trees=4"),
+    *("--min_data_in_leaf=3", "--metrics=ndcg_5,map", "--monitor=ndcg_5"),
+)
+
+
+def test_runs_of_trees_are_compared_and_evaluated(tmp_path):
+    for name, more in (("a", ()), ("b", ("--objective=list_net_loss",))):
+        done = run_command(
+            "pipelines.train_gbm", *SMALL, *more, f"--model_dir={tmp_path}/{name}"
+        )
+        assert "curves.png, model.txt" in done.stdout
+    run_command(
+        "pipelines.compare",
+        f"{tmp_path}/a",
+        f"{tmp_path}/b",
+        f"--output_dir={tmp_path}",
+    )
+    compared = json.loads((tmp_path / "comparison.json").read_text())
+    assert [run["name"] for run in compared["runs"]] == ["a", "b"]
+    run_command(
+        "pipelines.evaluate",
+        *(SMALL[0], SMALL[1], f"--run={tmp_path}/a/run.trec", "--metrics=ndcg_5"),
+        f"--output_dir={tmp_path}/evaluated",
+    )
+    ours, theirs = (
+        json.loads((tmp_path / name / "metrics.json").read_text())["test"]["ndcg_5"]
+        for name in ("a", "evaluated")
+    )
+    assert abs(ours - theirs) < 0.05  # Ties rank otherwise in a run.
+    # Its settings run it again, and the other command does not touch it.
+    run_command(
+        "pipelines.train_gbm",
+        *(f"--flagfile={tmp_path}/a/flags.cfg", f"--model_dir={tmp_path}/c"),
+    )
+    for name in ("per_query.tsv", "model.txt", "history.tsv"):
+        assert (tmp_path / "a" / name).read_text() == (
+            tmp_path / "c" / name
+        ).read_text()
+    message = told(
+        run_command("pipelines.train", f"--model_dir={tmp_path}/a", check=False)
+    )
+    assert "`train` did not write" in message or "did not write" in message
+
+
+def test_killed_it_does_it_again(tmp_path):
+    flags = [*SMALL[:2], "--num_trees=20000", "--nodraw_curves"]
+    out = tmp_path / "run"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipelines.train_gbm", *flags, f"--model_dir={out}"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    while not process.stdout.readline().startswith("test: "):
+        assert process.poll() is None
+    time.sleep(0.5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not (out / "metrics.json").exists()
+    run_command("pipelines.train_gbm", *SMALL, f"--model_dir={out}")
+    assert (out / "metrics.json").exists()
+
+
+def test_an_experiment_has_networks_and_trees(tmp_path):
+    write_folds(tmp_path)
+    flags = [
+        *(
+            flag
+            for flag in flags_of(tmp_path)
+            if not flag.startswith("--method=SmoothI")
+        ),
+        *("--seeds=1", "--num_epochs=1", "--num_trees=3", "--optimizer=sgd"),
+        "--method=Trees: train_gbm --objective={lambdarank|list_net_loss} "
+        "--min_data_in_leaf=3",
+        f"--output_dir={tmp_path}/out",
+    ]
+    done = run_command("pipelines.experiment", *flags)
+    assert done.stdout.startswith("2 methods, 3 candidates, 2 folds, 1 seed.")
+    with open(tmp_path / "out" / "cells.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [row["status"] for row in rows] == ["finished"] * 6
+    trees = [row for row in rows if row["method"] == "Trees"]
+    assert trees[0]["candidate"].startswith("train_gbm --objective=lambdarank ")
+    compared = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert {run["name"] for run in compared["runs"]} == {"ListNet", "Trees"}
+    kept = os.listdir(tmp_path / "out" / trees[0]["directory"])
+    assert "per_query.tsv" in kept and "model.txt" not in kept
+    settings = tmp_path / "out" / trees[0]["directory"] / "flags.cfg"
+    assert "--num_trees=3\n" in settings.read_text()
+    done = run_command("pipelines.experiment", *flags)
+    assert "6 cells are finished already" in done.stdout
+
+
+def test_what_a_command_does_not_know_is_refused(tmp_path):
+    write_folds(tmp_path)
+    for method, text in (
+        ("A: train_gbm --optimizer=sgd", "optimizer"),
+        ("A: train_gmb --num_leaves=9", "one of the commands train, train_gbm"),
+    ):
+        message = told(
+            run_command(
+                "pipelines.experiment",
+                *(*flags_of(tmp_path), f"--method={method}"),
+                f"--output_dir={tmp_path}/out",
+                check=False,
+            )
+        )
+        assert text in message
