@@ -136,7 +136,7 @@ def with_missing(data: DataConfig) -> DataConfig:
     Args:
         data: the settings.
     """
-    if data.dataset != "text":
+    if data.dataset not in ("elwc", "table", "text"):
         return data  # There, each feature has a value.
     return dataclasses.replace(data, missing="mean")  # The trees fill in nothing.
 
