@@ -117,7 +117,12 @@ def test_an_export_takes_nan_only_if_all_its_models_do():
     exported = signatures.signatures(plain)["masked"]
     with pytest.raises(tf.errors.InvalidArgumentError, match="NaN feature"):
         exported(**{key: tf.constant(x) for key, x in batch.items()})
-    assert signatures.fills_missing(model) and not signatures.fills_missing(plain)
+    both = [
+        models.combined_model(several)
+        for several in ([model, build()[0]], [model, plain])
+    ]
+    takes = [signatures.fills_missing(one) for one in (model, plain, *both)]
+    assert takes == [True, False, True, False]
 
 
 @pytest.mark.parametrize(

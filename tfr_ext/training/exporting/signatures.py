@@ -172,14 +172,14 @@ def fills_missing(model: ScoringModel) -> bool:
     """Returns whether a model takes features that are NaN, which are missing.
 
     Args:
-        model: a model of `{'float_features', 'mask'}`, or the mean of several, of which
+        model: a model of `{'float_features', 'mask'}`. Of one that combines several,
             all must.
     """
-    parts = getattr(model, "models", [model])
-    return all(
-        any(isinstance(layer, FillMissing) for layer in layers.all_layers(part))
-        for part in parts
-    )
+    if not any(isinstance(layer, FillMissing) for layer in layers.all_layers(model)):
+        return False
+    num_features = model.input[FEATURES].shape[-1]
+    unknown = np.full([1, 2, num_features], np.nan, np.float32)
+    return bool(np.isfinite(_scores(model, unknown)).all())
 
 
 def looks_across_lists(model: ScoringModel) -> bool:
