@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipelines import command
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.flags import flag_types, path_flags
+from pipelines.start import command
 from tfr_ext.evaluation import comparison, runs
 
 FLAGS = flags.FLAGS

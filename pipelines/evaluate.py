@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipelines import command
 from pipelines.flags import config_flags
+from pipelines.start import command
 from tfr_ext.training.config import EvaluationConfig
 from tfr_ext.training.evaluator import evaluate as evaluate_as
 

@@ -19,7 +19,6 @@ from typing import Any
 import tensorflow as tf
 from absl import flags
 
-from pipelines import command, failures
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.experiments import (
     candidates,
@@ -32,8 +31,9 @@ from pipelines.experiments import (
 from pipelines.experiments.experiment_config import ExperimentConfig
 from pipelines.experiments.kinds import KINDS
 from pipelines.flags import config_flags
-from tfr_ext.core import lock
+from pipelines.start import command, failures
 from tfr_ext.core.settings import places
+from tfr_ext.core.system import lock
 from tfr_ext.evaluation import comparison, comparison_options
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits

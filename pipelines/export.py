@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipelines import command
 from pipelines.flags import config_flags
+from pipelines.start import command
 from tfr_ext.training.exporting.export_config import ExportConfig
 from tfr_ext.training.exporting.finished_runs import export_runs
 

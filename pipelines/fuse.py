@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipelines import command
 from pipelines.flags import config_flags
+from pipelines.start import command
 from tfr_ext.training.fusing.fusion_config import FusionConfig
 from tfr_ext.training.fusing.run_fuser import fuse as fuse_as
 

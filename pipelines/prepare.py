@@ -18,7 +18,6 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from pipelines import command
 from pipelines.flags import config_flags
 from pipelines.preparing import (
     beam_runner,
@@ -30,8 +29,9 @@ from pipelines.preparing import (
 )
 from pipelines.preparing.preparation_config import PreparationConfig
 from pipelines.preparing.work_units import Output, Unit, Written
-from tfr_ext.core import lock
+from pipelines.start import command
 from tfr_ext.core.settings import places
+from tfr_ext.core.system import lock
 from tfr_ext.data.letor.byte_ranges import Survey
 from tfr_ext.training import run_file
 from tfr_ext.training.data_config import COLUMNS, DataConfig

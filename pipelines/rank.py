@@ -15,10 +15,10 @@ import sys
 
 from absl import flags
 
-from pipelines import command
 from pipelines.client.server_config import ServerConfig
 from pipelines.client.server_scorer import ServerScorer
 from pipelines.flags import config_flags
+from pipelines.start import command
 from tfr_ext.training.ranking.list_ranker import rank as rank_as
 from tfr_ext.training.ranking.rank_config import RankConfig
 

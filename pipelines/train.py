@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipelines import command
 from pipelines.flags import config_flags
+from pipelines.start import command
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.trainer import train as train_as
 

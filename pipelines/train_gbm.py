@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipelines import command
 from pipelines.flags import config_flags
+from pipelines.start import command
 from tfr_ext.gbm.gbm_config import GbmConfig
 from tfr_ext.gbm.gbm_trainer import train
 

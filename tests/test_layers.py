@@ -142,7 +142,7 @@ def test_no_function_imports_our_own_modules():
 
 @pytest.mark.parametrize(
     ("folder", "most"),
-    [("tfr_ext", 5), ("pipelines", 12)],
+    [("tfr_ext", 5), ("pipelines", 10)],
     ids=["tfr_ext", "pipelines"],
 )
 def test_few_files_stand_at_the_top(folder, most):

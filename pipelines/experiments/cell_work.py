@@ -13,11 +13,11 @@ from typing import Any
 import tensorflow as tf
 from absl import flags
 
-from pipelines import command, failures
 from pipelines.experiments import candidates
 from pipelines.experiments.cells import LOG, Cell, Plan
 from pipelines.experiments.kind import Kind
 from pipelines.flags import config_flags, wording
+from pipelines.start import command, failures
 from tfr_ext.core import telling
 from tfr_ext.core.settings import Settings, places
 from tfr_ext.training.config import TrainingConfig

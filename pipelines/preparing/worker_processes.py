@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any
 
-from pipelines import failures
 from pipelines.preparing.work_units import Unit
+from pipelines.start import failures
 from tfr_ext.core.system import child_process
 
 # Imported once for all processes, because this takes as long as much of the work.

@@ -9,10 +9,10 @@ import shlex
 import pytest
 from absl import flags
 
-from pipelines import failures
 from pipelines.client.server_config import ServerConfig
 from pipelines.experiments import cell_work
 from pipelines.flags import config_flags, help_page, wording
+from pipelines.start import failures
 from tests.commands import ROOT, run_command
 from tests.training.old_run import OLD, SAME
 from tfr_ext.core.settings import places, setting

@@ -9,7 +9,7 @@ import pytest
 from pipelines.flags import path_flags
 from tests.commands import ROOT, SMALL, run_command, told
 from tests.files import content
-from tfr_ext.core import lock
+from tfr_ext.core.system import lock
 from tfr_ext.training import written
 
 DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "flagfile")
@@ -185,7 +185,7 @@ def test_links_are_not_followed(tmp_path):
 def test_a_kill_frees_the_lock_and_nothing_is_left(tmp_path):
     out = tmp_path / "deep" / "out"
     code = (
-        "import sys, time; from tfr_ext.core import lock\n"
+        "import sys, time; from tfr_ext.core.system import lock\n"
         f"with lock.alone({str(out)!r}, 'training'): print('held', flush=True); "
         "time.sleep(99)"
     )

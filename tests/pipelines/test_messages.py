@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from pipelines import failures
 from pipelines.experiments import cells
 from pipelines.experiments.candidates import Candidate
 from pipelines.flags import flag_files, flag_texts
+from pipelines.start import failures
 from tests.commands import ROOT, run_command
 from tests.files import write_run
 from tfr_ext.core import json_files, settings

@@ -78,10 +78,10 @@ def lists(
         if column is not None:
             qid, frame = frame[column].to_numpy(), frame.drop(columns=[column])
         names = list(frame.columns if columns is None else columns)
-        missing = [column for column in names if column not in frame.columns]
-        if missing:
+        lacking = [column for column in names if column not in frame.columns]
+        if lacking:
             raise ValueError(
-                f"`{name}` lacks columns that `fit` had: {', '.join(missing)}."
+                f"`{name}` lacks columns that `fit` had: {', '.join(lacking)}."
             )
         X = frame[names]
     found = RankingLists.from_arrays(

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import lock
 from tfr_ext.core.settings import given
+from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries

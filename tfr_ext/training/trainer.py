@@ -12,8 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.core import lock, telling
+from tfr_ext.core import telling
 from tfr_ext.core.settings import given
+from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
 from tfr_ext.training import (

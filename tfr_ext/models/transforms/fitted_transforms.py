@@ -123,7 +123,7 @@ class Quantile(FittedTransform):
 
     def _build_statistics(self) -> None:
         self._weight = self._statistic(
-            "quantiles", np.float32(self._quantiles).tolist()
+            "quantiles", np.asarray(self._quantiles, np.float32).tolist()
         )
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from pipelines import failures
 from pipelines.flags import flag_files, help_page, wording
-from pipelines.start import commands, interruption
+from pipelines.start import commands, failures, interruption
 from pipelines.start.tensorflow_import import tf
 from tfr_ext.core import telling
 
