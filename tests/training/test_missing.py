@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pandas
 import pytest
 import tensorflow as tf
 
@@ -170,7 +171,10 @@ def test_a_ranker_takes_nan_if_told_to():
     ranker.set_params(settings={"missing": "mean"})
     ranker.fit(lists.features, lists.labels, group=lists.lengths)
     assert np.isfinite(ranker.predict(lists.features)).all()
-    infinite = lists.features.copy()
+    frame = pandas.DataFrame(lists.features, columns=list("abc"))
+    ranker.fit(frame, lists.labels, group=lists.lengths)
+    assert np.isfinite(ranker.predict(frame)).all()
+    infinite = frame.copy().to_numpy()
     infinite[1, 0] = np.inf
     with pytest.raises(ValueError, match="inf"):
         ranker.predict(infinite)
