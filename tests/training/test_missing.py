@@ -174,7 +174,7 @@ def test_a_ranker_takes_nan_if_told_to():
     frame = pandas.DataFrame(lists.features, columns=list("abc"))
     ranker.fit(frame, lists.labels, group=lists.lengths)
     assert np.isfinite(ranker.predict(frame)).all()
-    infinite = frame.copy().to_numpy()
+    infinite = lists.features.copy()
     infinite[1, 0] = np.inf
     with pytest.raises(ValueError, match="inf"):
         ranker.predict(infinite)
