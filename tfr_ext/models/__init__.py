@@ -37,20 +37,19 @@ from tfr_ext.models.network import (
 from tfr_ext.models.ranking_model import RankingModel
 from tfr_ext.models.scorers import CompactScorer, ItemScorer
 from tfr_ext.models.self_attention import SelfAttention
-from tfr_ext.models.transforms import (
-    Clip,
-    Concatenated,
-    FeatureNoise,
-    FeatureTransform,
-    FeatureTransforms,
-    FillMissing,
-    Log1p,
-    Quantile,
+from tfr_ext.models.transforms.concatenated import Concatenated
+from tfr_ext.models.transforms.feature_noise import FeatureNoise
+from tfr_ext.models.transforms.feature_transform import FeatureTransform
+from tfr_ext.models.transforms.fitted_transforms import Quantile, Standard
+from tfr_ext.models.transforms.item_transforms import Clip, Log1p, Raw
+from tfr_ext.models.transforms.missing_features import FillMissing
+from tfr_ext.models.transforms.query_transforms import (
     QueryMinMax,
     QueryRank,
     QueryStandard,
-    Raw,
-    Standard,
+)
+from tfr_ext.models.transforms.transform_forms import (
+    FeatureTransforms,
     check_feature_transforms,
     feature_transforms,
 )

@@ -17,7 +17,7 @@ from tfr_ext.data.labels import BinomialLabels
 from tfr_ext.evaluation.queries import Convention, parse_names
 from tfr_ext.models import presets
 from tfr_ext.models.scorers import Scorer
-from tfr_ext.models.transforms import check_feature_transforms
+from tfr_ext.models.transforms.transform_forms import check_feature_transforms
 from tfr_ext.training import heads
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.diagnosis import label_fit

@@ -111,20 +111,6 @@ def check_feature_transforms(forms: Sequence[str]) -> None:
             _parsed(part)
 
 
-def looks_across_lists(forms: Sequence[str]) -> bool:
-    """Returns whether any of the forms compares the items of a list with each other.
-
-    Examples:
-        >>> looks_across_lists(["log1p", "standard+query_rank"])
-        True
-    """
-    return any(
-        getattr(_WITHOUT_PARAMETERS.get(part), "ACROSS_LISTS", False)
-        for form in forms
-        for part in parts_of(form)
-    )
-
-
 def feature_transforms(
     forms: Sequence[str],
     train: RankingLists | Iterable[RankingLists],
