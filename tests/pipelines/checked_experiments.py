@@ -64,7 +64,12 @@ def content(path, check, done):
                 found["wrong"].append(f"{name}: {candidate.text}: {error}")
     for fold in folds:
         parse(*candidates.in_fold(base, fold), "--method=A: --loss=A")
-        if FLAGS.dataset != "synthetic" and FLAGS.dataset not in collections():
+        if FLAGS.dataset == "text":
+            for name in ("train_path", "valid_path", "test_path"):
+                paths = FLAGS[name].value
+                if not paths or not all(f"/Fold{fold}/" in path for path in paths):
+                    found["wrong"].append(f"--{name}={','.join(paths)}, fold {fold}")
+        elif FLAGS.dataset != "synthetic" and FLAGS.dataset not in collections():
             found["wrong"].append(f"--dataset={FLAGS.dataset}")
     return found
 
