@@ -57,7 +57,7 @@ help:
 	@echo 'make bazel   build with Bazel and run a few tests, see docs/bazel.md'
 	@echo '             (BAZEL_TESTS=//... runs all)'
 	@echo 'make reproduce DATA=DIR    the tables of the papers, for docs/reproduction'
-	@echo '             (PAPER=smoothi, wassrank, pirank or kl for one of them)'
+	@echo '             (PAPER=smoothi, wassrank, pirank, kl or rankers for one page)'
 	@echo 'STACK=A|B|C and PYTHON=... choose TensorFlow 2.15, 2.21 with tf-keras or 2.21'
 	@echo 'with Keras 3, and the interpreter.'
 
@@ -98,6 +98,7 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-gbm
 	$(RUN) benchmarks/input_wait.py
 	$(RUN) benchmarks/read_memory.py
 	$(RUN) benchmarks/serving_speed.py
+	$(RUN) benchmarks/scorer_speed.py
 
 fuzz: $(VENV)/.installed-test
 	TFR_EXT_FUZZ=20000 $(RUN) -m pytest tests/data/letor/test_fuzz.py \
@@ -114,7 +115,7 @@ bazel: $(VENV)/.installed-test
 	$(BAZEL) build $(BAZEL_PYTHON) //...
 	$(BAZEL) test $(BAZEL_PYTHON) $(BAZEL_TESTS)
 
-reproduce: $(VENV)/.installed
+reproduce: $(VENV)/.installed $(VENV)/.installed-gbm
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
 	exit 1; }
 	lines=$$($(RUN) benchmarks/reproduction.py --list $(PAPER:%=--page %)) || exit 1; \
