@@ -160,20 +160,20 @@ def test_it_goes_on_with_what_is_missing(epochs, run, tmp_path):
 
 def test_overwriting_removes_the_models_of_before(tmp_path):
     directory = tmp_path / "run"
-    short = {"num_epochs": 1, "export_model": False, "splits": LISTS}
-    trained(directory, num_models=3, **short)
-    (directory / "models" / "mine.txt").write_text("mine")
-    trained(directory, ensemble="rank", overwrite=True, **short)
-    assert sorted(os.listdir(directory / "models")) == ["1", "2", "mine.txt"]
+    short = {"num_epochs": 1, "export_model": False, "overwrite": True}
+    trained(directory, num_models=1, ensemble="mean", **short)
+    assert (directory / "checkpoints").exists()
+    trained(directory, ensemble="rank", **short)
+    assert not (directory / "checkpoints").exists()
+    assert sorted(os.listdir(directory / "models")) == ["1", "2"]
     each = [scores_of(member) for member in members_of(directory)]
     expected = by_scipy("rank", each, LISTS.test)
     # The file tells items of one score apart in their last digit.
     np.testing.assert_allclose(scores_of(directory), expected, rtol=1e-6)
-    trained(directory, num_models=1, ensemble="mean", overwrite=True, **short)
+    (directory / "models" / "mine.txt").write_text("mine")
+    trained(directory, num_models=1, ensemble="mean", **short)
     assert os.listdir(directory / "models") == ["mine.txt"]
     assert (directory / "checkpoints").exists()
-    trained(directory, overwrite=True, **short)
-    assert not (directory / "checkpoints").exists()
 
 
 def test_side_by_side_gives_the_same(run, tmp_path, capsys):
