@@ -97,6 +97,7 @@ def _cells(plan: Plan) -> list[Cell]:
     found: dict[str, Cell] = {}
     cells = []
     digests: dict[tuple[str, ...], str] = {}
+    checked: set[tuple[str, ...]] = set()
     for candidate in plan.candidates:
         kind = plan.kinds[candidate.command]
         defaults = kind.defaults(plan.threads, plan.keep_models)
@@ -111,16 +112,20 @@ def _cells(plan: Plan) -> list[Cell]:
                     values = _values(config)
                     if fold == plan.folds[0] and seed == plan.seeds[0]:
                         kind.check(config)
-                    source = _data_source(parsed)
+                    data = kind.data(config)
+                    source = (*_data_source(parsed), data.missing)
                     if source not in digests:
-                        digests[source] = checksums.of_data(config.data)
+                        digests[source] = checksums.of_data(data)
+                    if (kind.command, *source) not in checked:
+                        checked.add((kind.command, *source))
                         kind.check_data(config)
+                    besides = kind.digest(config)
                 except (*failures.MENDABLE, flags.Error) as error:
                     raise ValueError(
                         f"--method={candidate.method}, candidate {candidate.text!r}, "
                         f"fold {fold}: {failures.explain(error, values)}"
                     ) from error
-                key = _key(plan, kind, parsed, digests[source])
+                key = _key(plan, kind, parsed, digests[source], besides)
                 directory = os.path.join(plan.cells_dir, key)
                 is_apart = kind.is_apart(config)
                 cell = Cell(candidate, fold, seed, config, directory, is_apart)
@@ -140,7 +145,9 @@ def _values(config: Settings) -> dict[str, Any]:
     return {place.key: place.value(config) for place in places(type(config))}
 
 
-def _key(plan: Plan, kind: Kind, parsed: config_flags.Parsed, digest: str) -> str:
+def _key(
+    plan: Plan, kind: Kind, parsed: config_flags.Parsed, digest: str, besides: str
+) -> str:
     """Returns the name of a cell's directory, which depends only on its training."""
     without = [*kind.not_part, *(() if kind.uses_seed else _ALWAYS_TOLD)]
     content = {
@@ -153,6 +160,8 @@ def _key(plan: Plan, kind: Kind, parsed: config_flags.Parsed, digest: str) -> st
     }
     if kind.command != candidates.TRAIN:  # Which cells of older versions do not name.
         content["command"] = kind.command
+    if besides:
+        content["besides"] = besides
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

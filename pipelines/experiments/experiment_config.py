@@ -24,8 +24,9 @@ class ExperimentConfig(Settings):
     method: tuple[str, ...] = setting(
         (),
         "A method, as NAME: FLAGS, with the flags of `train` that define it, or as "
-        "NAME: COMMAND FLAGS, with those of another command that trains. {a|b} in a "
-        "flag is a choice, and all combinations of choices are candidates. "
+        "NAME: COMMAND FLAGS, with those of another command that trains, or as "
+        "NAME: run --run_path=FILE, for a TREC run of another program. {a|b} in a flag "
+        "is a choice, and all combinations of choices are candidates. "
         "Repeatable; the candidates of all methods with the same NAME add up.",
         group="experiment",
         kind="repeated",

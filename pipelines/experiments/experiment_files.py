@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -74,7 +75,7 @@ def _selected(
         "fold": cell.fold,
         "seed": str(cell.seed),
         "candidate": choice.candidate.text,
-        "valid": f"{choice.valid:.9g}",
+        "valid": "" if math.isnan(choice.valid) else f"{choice.valid:.9g}",
         "directory": os.path.relpath(cell.directory, directory),
     }
 

@@ -7,10 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfr_ext.core.settings import Settings
+from tfr_ext.training.data_config import DataConfig
 
 
 def _nothing(config: Any) -> None:
     """Finds nothing wrong."""
+
+
+def _no_digest(config: Any) -> str:
+    return ""
 
 
 def _no_flags(threads: int, keep_models: bool) -> Sequence[str]:
@@ -19,6 +24,10 @@ def _no_flags(threads: int, keep_models: bool) -> Sequence[str]:
 
 def _no(config: Any) -> bool:
     return False
+
+
+def _data(config: Any) -> DataConfig:
+    return config.data
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +44,9 @@ class Kind:
             last.
         check: checks settings that need no data, and raises ValueError.
         check_data: reads the data, and raises ValueError where it does not fit.
+        data: returns the settings with which it reads the data.
+        digest: reads the files that the settings name besides the data, and returns the
+            digest of their content; empty if there are none.
         defaults: returns flags that cells have unless others are given, from the number
             of threads and whether large files are kept.
         not_part: names of flags that say how to run, and do not make another cell.
@@ -50,6 +62,8 @@ class Kind:
     work: Callable[[Any, str, bool], None]
     check: Callable[[Any], object] = _nothing
     check_data: Callable[[Any], object] = _nothing
+    data: Callable[[Any], DataConfig] = _data
+    digest: Callable[[Any], str] = _no_digest
     defaults: Callable[[int, bool], Sequence[str]] = _no_flags
     not_part: Sequence[str] = ()
     versions: Callable[[], Mapping[str, str]] = dict

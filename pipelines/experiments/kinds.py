@@ -7,11 +7,13 @@ import os
 import shutil
 from collections.abc import Sequence
 
+from pipelines.experiments import foreign_runs
 from pipelines.experiments.kind import Kind
 from tfr_ext.gbm import gbm_trainer, libraries
 from tfr_ext.gbm.gbm_config import GbmConfig
 from tfr_ext.training import run_directory, training_checks
 from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.trainer import train
 
 # Cells are short: saving each epoch would take much of their time.
@@ -56,6 +58,16 @@ def _defaults_of_gbm(threads: int, keep_models: bool) -> Sequence[str]:
     return (f"--num_threads={threads}", *curves)
 
 
+def _data_of_gbm(config: GbmConfig) -> DataConfig:
+    return gbm_trainer.with_missing(config.data)
+
+
+def _evaluate_run(
+    config: foreign_runs.RunConfig, directory: str, keep_models: bool
+) -> None:
+    foreign_runs.evaluate(dataclasses.replace(config, model_dir=directory))
+
+
 def _is_apart(config: TrainingConfig) -> bool:
     return config.logical_cpus > 1
 
@@ -79,8 +91,19 @@ KINDS: dict[str, Kind] = {
             _train_gbm,
             check=gbm_trainer.check,
             check_data=gbm_trainer.check_data,
+            data=_data_of_gbm,
             defaults=_defaults_of_gbm,
             versions=libraries.versions,
+        ),
+        Kind(
+            "run",
+            foreign_runs.RunConfig,
+            _evaluate_run,
+            check=foreign_runs.check,
+            data=foreign_runs.data_of,
+            digest=foreign_runs.digest,
+            not_part=foreign_runs.PATHS,
+            uses_seed=False,
         ),
     )
 }

@@ -18,7 +18,8 @@ class Choice:
 
     Attributes:
         candidate: the candidate.
-        valid: its validation metric, the mean over the seeds of the selection.
+        valid: its validation metric, the mean over the seeds of the selection; NaN if
+            it has none.
     """
 
     candidate: Candidate
@@ -35,7 +36,8 @@ def choose(
     """Chooses a candidate for each method and fold, by validation alone.
 
     A candidate with an unfinished cell is not chosen. Among equals, the one that was
-    given first is chosen.
+    given first is chosen. The only candidate of a method needs no validation metric,
+    which a `run` without validation queries lacks.
 
     Args:
         trained: the cells of the selection.
@@ -48,6 +50,9 @@ def choose(
     """
     sign = 1 if evaluation.higher_is_better(select_by) else -1
     values: dict[tuple[str, str], dict[Candidate, list[float]]] = {}
+    unfinished = {
+        (cell.candidate.method, cell.fold) for cell in trained if not cell.is_finished
+    }
     for cell in trained:
         by_candidate = values.setdefault((cell.candidate.method, cell.fold), {})
         by_candidate.setdefault(cell.candidate, []).append(_valid(cell, select_by))
@@ -67,6 +72,8 @@ def choose(
             for c in means[method, fold]
         }
         possible = [c for c, score in scores.items() if np.isfinite(score)]
+        if len(scores) == 1 and (method, fold) not in unfinished:
+            possible = [*scores]
         if possible:
             best = max(possible, key=lambda c: scores[c])
             choices[method, fold] = Choice(best, means[method, fold][best])

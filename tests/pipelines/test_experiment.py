@@ -81,8 +81,12 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
     ]
     # This one failed: its candidate is not chosen, though half of it is the best.
     trained.append(finished(tmp_path, "M 3 f1 1", 0.9, 0.9))
-    missing = cells.Cell(trained[-1].candidate, "f1", 2, CONFIG, str(tmp_path / "none"))
-    choices = selection.choose([*trained, missing], "ndcg")
+    nowhere = str(tmp_path / "none")
+    missing = cells.Cell(trained[-1].candidate, "f1", 2, CONFIG, nowhere)
+    alone = cells.Cell(candidates.Candidate("O", ()), "f1", 1, CONFIG, nowhere)
+    choices = selection.choose([*trained, missing, alone], "ndcg")
+    # The only candidate of N is chosen without a metric, as it has finished.
+    assert np.isnan(choices.pop(("N", "f1")).valid)
     assert {k: (v.candidate.text, v.valid) for k, v in choices.items()} == {
         ("M", "f1"): ("--x=2", 0.4),
         ("M", "f2"): ("--x=1", 0.5),

@@ -8,8 +8,12 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+import pytest
+
 from tests.commands import ROOT, run_command, told
 from tests.pipelines.experiments import flags_of, write_folds
+from tfr_ext import data, evaluation
 
 SMALL = (
     *("--synthetic_num_queries=40", "--synthetic_list_size=8", "--num_trees=4"),
@@ -77,8 +81,9 @@ def test_killed_it_does_it_again(tmp_path):
     assert (out / "metrics.json").exists()
 
 
-def test_an_experiment_has_networks_and_trees(tmp_path):
+def test_an_experiment_has_networks_trees_and_runs(tmp_path):
     write_folds(tmp_path)
+    expected = [write_runs_with_ties(tmp_path, fold) for fold in (1, 2)]
     flags = [
         *(
             flag
@@ -88,30 +93,54 @@ def test_an_experiment_has_networks_and_trees(tmp_path):
         *("--seeds=1", "--num_epochs=1", "--num_trees=3", "--optimizer=sgd"),
         "--method=Trees: train_gbm --objective={lambdarank|list_net_loss} "
         "--min_data_in_leaf=3",
+        f"--method=Foreign: run --run_path={tmp_path}/{{fold}}.trec",
         f"--output_dir={tmp_path}/out",
     ]
     done = run_command("pipelines.experiment", *flags)
-    assert done.stdout.startswith("2 methods, 3 candidates, 2 folds, 1 seed.")
+    assert done.stdout.startswith("3 methods, 4 candidates, 2 folds, 1 seed.")
     with open(tmp_path / "out" / "cells.tsv", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    assert [row["status"] for row in rows] == ["finished"] * 6
+    assert [row["status"] for row in rows] == ["finished"] * 8
     trees = [row for row in rows if row["method"] == "Trees"]
     assert trees[0]["candidate"].startswith("train_gbm --objective=lambdarank ")
     compared = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert {run["name"] for run in compared["runs"]} == {"ListNet", "Trees"}
+    assert {run["name"] for run in compared["runs"]} == {"ListNet", "Trees", "Foreign"}
+    runs = [row for row in rows if row["method"] == "Foreign"]
+    found = [float(row["test_ndcg"]) for row in runs]
+    assert found == pytest.approx(expected, abs=1e-6) and runs[0]["valid_ndcg"] == ""
     kept = os.listdir(tmp_path / "out" / trees[0]["directory"])
     assert "per_query.tsv" in kept and "model.txt" not in kept
     settings = tmp_path / "out" / trees[0]["directory"] / "flags.cfg"
     assert "--num_trees=3\n" in settings.read_text()
+    # Other content makes another cell.
+    write_runs_with_ties(tmp_path, 2, sign=-1)
     done = run_command("pipelines.experiment", *flags)
-    assert "6 cells are finished already" in done.stdout
+    assert "7 cells are finished already" in done.stdout
+    with open(tmp_path / "out" / "cells.tsv", newline="") as file:
+        again = [x for x in csv.DictReader(file, delimiter="\t") if x["test_ndcg"]]
+    assert float(again[-1]["test_ndcg"]) < expected[1] - 0.01
+
+
+def write_runs_with_ties(folder, fold, sign=1):
+    """Writes a run of the test queries of a fold, and returns its NDCG."""
+    lists = data.read_letor(str(folder / f"Fold{fold}" / "test.txt"))
+    scores = sign * np.round(lists.features[:, 0])
+    lines = []
+    for query, start, end in zip(
+        lists.query_ids, lists.row_splits, lists.row_splits[1:]
+    ):
+        for i in reversed(range(start, end)):  # The order of lines has no meaning.
+            lines.append(f"{query} Q0 {query}-{i - start + 1} 1 {scores[i]:g} foreign")
+    (folder / f"{fold}.trec").write_text("\n".join(lines) + "\n")
+    assert len({*scores}) < 8  # Ties rank by position.
+    return evaluation.per_query(lists, scores, ["ndcg"])["ndcg"].mean()
 
 
 def test_what_a_command_does_not_know_is_refused(tmp_path):
     write_folds(tmp_path)
     for method, text in (
         ("A: train_gbm --optimizer=sgd", "optimizer"),
-        ("A: train_gmb --num_leaves=9", "one of the commands train, train_gbm"),
+        ("A: train_gmb --num_leaves=9", "one of the commands train, train_gbm, run"),
     ):
         message = told(
             run_command(
