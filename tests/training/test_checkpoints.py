@@ -38,6 +38,15 @@ CONFIG = TrainingConfig(
     draw_curves=False,
     export_model=False,
 )
+ATTENTIVE = ModelConfig(
+    "dasalc",
+    num_layers=1,
+    num_heads=2,
+    attention_size=3,
+    hidden_sizes=(3,),
+    dropout=0.3,
+    feature_noise=0.1,
+)
 # What all four gave there, without a break.
 HISTORY = {
     "loss": [0.49158931, 0.48562881, 0.48591235, 0.48135439],
@@ -118,6 +127,7 @@ class Break(tf.keras.callbacks.Callback):
         {"mixed_precision": "float16"},
         {"mixed_precision": "bfloat16", "jit_compile": True},
         {"optimizer": "adagrad", "steps_per_execution": 3},
+        {"model": ATTENTIVE},
     ],
     ids=str,
 )

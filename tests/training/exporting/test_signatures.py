@@ -191,6 +191,7 @@ def test_item_wise_models_have_a_signature_for_items(forms):
     assert REGRESS in signatures.signatures(model)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("forms", [["query_minmax"], ["standard+query_rank", "log1p"]])
 def test_models_across_lists_have_none_and_say_so(forms, tmp_path, capsys):
     transforms = models.feature_transforms(forms, make_lists([6]))
