@@ -6,6 +6,7 @@ them. A file with such a name that is not in the record belongs to somebody else
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -131,7 +132,8 @@ class Files:
         for name in self.owned():
             if wanted is not None and name not in wanted:
                 continue
-            for entry in self._entries(name):
+            # Without its record, a model of an ensemble does not know its files again.
+            for entry in sorted(self._entries(name), key=_is_record):
                 if os.path.isdir(entry) and not os.path.islink(entry):
                     shutil.rmtree(entry)
                 else:
@@ -200,8 +202,15 @@ def is_within(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory + os.sep)
 
 
+def _is_record(path: str) -> bool:
+    """Tells whether a path is that of the record of a command."""
+    return os.path.basename(path).startswith(".written_by_")
+
+
 def _remove_empty(directory: str) -> None:
     """Removes a directory, and those in it, where they are empty."""
     for path, _, _ in os.walk(directory, topdown=False):
-        if not os.path.islink(path) and not os.listdir(path):
-            os.rmdir(path)
+        if not os.path.islink(path):
+            # It is not empty, or another process has just removed it or written there.
+            with contextlib.suppress(OSError):
+                os.rmdir(path)

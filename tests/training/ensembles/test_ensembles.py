@@ -26,7 +26,9 @@ from tfr_ext.training import (
     TrainingConfig,
     export_runs,
     exporter,
+    outputs,
     train,
+    written,
 )
 from tfr_ext.training.exporting import parity
 from tfr_ext.training.sources.data_splits import Splits
@@ -40,6 +42,7 @@ SMALL = TrainingConfig(
     draw_curves=False,
     verbose="silent",
 )
+NAMES = [name for name in outputs.RUN_FILES if name != "curves.png"]
 RESULTS = ("metrics.json", "history.tsv", "run.trec", "per_query.tsv", "qrels.trec")
 
 
@@ -176,6 +179,35 @@ def test_overwriting_removes_the_models_of_before(tmp_path):
     assert (directory / "checkpoints").exists()
 
 
+@pytest.mark.parametrize("removed", range(5))
+def test_a_removal_that_was_broken_off_can_be_repeated(removed, tmp_path, monkeypatch):
+    """Each model still knows what is left of its files, whatever order a disk has."""
+    model = tmp_path / "models" / "1"
+    (model / "checkpoints").mkdir(parents=True)
+    whole, part = (
+        written.Files("train", "model_dir", str(d), NAMES) for d in (tmp_path, model)
+    )
+    for files in (whole, part):
+        files.claim()
+    for name in ("flags.cfg", "metrics.json", "run.trec", "checkpoints/state.json"):
+        (model / name).write_text("written")
+    remove, left = os.remove, [removed]
+
+    def remove_some(path):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        remove(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "remove", remove_some)
+        with pytest.raises(KeyboardInterrupt):
+            whole.remove()
+    part.check()
+    whole.remove()
+    assert not (tmp_path / "models").exists()
+
+
 def test_side_by_side_gives_the_same(run, tmp_path, capsys):
     directory, _ = run
     trained(tmp_path / "run", parallel_models=2, verbose="line")
@@ -211,11 +243,14 @@ def test_killed_at_any_moment(parallel, tmp_path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     run_command("pipelines.train", *flags, f"--model_dir={undisturbed}")
     command = [sys.executable, "-m", "pipelines.train", *flags]
-    for seconds in (12, 14, 16, 18, 20):
+    # Soon after a file appears, so that the speed of the machine does not matter.
+    for name in ("1/flags.cfg", "1/metrics.json", "2/metrics.json", "3/flags.cfg"):
         process = subprocess.Popen(
             [*command, f"--model_dir={killed}"], cwd=ROOT, stdout=subprocess.DEVNULL
         )
-        time.sleep(seconds)
+        while process.poll() is None and not (killed / "models" / name).exists():
+            time.sleep(0.01)
+        time.sleep(0.3)
         process.send_signal(signal.SIGKILL)
         process.wait()
     run_command("pipelines.train", *flags, f"--model_dir={killed}")

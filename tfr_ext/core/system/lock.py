@@ -46,7 +46,12 @@ def _locked(path: str, work: str) -> int:
     """Returns the descriptor of a file that is locked and still exists."""
     while True:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError:
+            if os.path.islink(path):  # To a directory that does not exist.
+                raise
+            continue  # Another process has just removed the empty directory.
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
