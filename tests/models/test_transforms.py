@@ -83,7 +83,9 @@ CHAINS = [
     ["standard", "query_minmax"],
     ["standard", "clip:0:", "standard"],
     ["standard+query_rank"],
-    ["log1p", "raw+query_standard+clip:0:+quantile:20", "standard"],
+    # Of log1p after what divides by a spread: its last digit is that of the place of an
+    # item in the batch.
+    ["raw+query_standard+clip:0:+quantile:20", "standard", "log1p"],
     ["clip:-1e+0:+2+standard", "quantile:20"],
 ]
 
