@@ -14,7 +14,6 @@ from tfr_ext.core.settings import Settings, nested, same_setting, setting
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries, trec
-from tfr_ext.gbm import gbm_trainer
 from tfr_ext.training import outputs, written
 from tfr_ext.training.config import MetricsConfig, TrainingConfig
 from tfr_ext.training.data_config import DataConfig
@@ -68,15 +67,6 @@ def check(config: RunConfig) -> None:
         convention.objective(name)
 
 
-def data_of(config: RunConfig) -> DataConfig:
-    """Returns the settings of the data, whose features may all be missing.
-
-    Args:
-        config: the settings.
-    """
-    return gbm_trainer.with_missing(config.data)
-
-
 def digest(config: RunConfig) -> str:
     """Returns the digest of the runs, after having read them.
 
@@ -117,7 +107,7 @@ def evaluate(config: RunConfig) -> None:
     files = written.Files("experiment", "model_dir", config.model_dir, _FILES)
     inputs = [path for path in (config.run_path, config.valid_run_path) if path]
     files.check([*inputs, *data_splits.paths(config.data)])
-    splits = data_splits.load(data_of(config))
+    splits = data_splits.load(config.data)
     labels = wanted_labels.from_config(config.data)
     highest = labels.highest(
         config.evaluation.max_label, [splits.train, splits.valid, splits.test]

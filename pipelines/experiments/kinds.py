@@ -58,14 +58,15 @@ def _defaults_of_gbm(threads: int, keep_models: bool) -> Sequence[str]:
     return (f"--num_threads={threads}", *curves)
 
 
-def _data_of_gbm(config: GbmConfig) -> DataConfig:
+def _data_with_missing(config: GbmConfig | foreign_runs.RunConfig) -> DataConfig:
     return gbm_trainer.with_missing(config.data)
 
 
 def _evaluate_run(
     config: foreign_runs.RunConfig, directory: str, keep_models: bool
 ) -> None:
-    foreign_runs.evaluate(dataclasses.replace(config, model_dir=directory))
+    data = _data_with_missing(config)
+    foreign_runs.evaluate(dataclasses.replace(config, data=data, model_dir=directory))
 
 
 def _is_apart(config: TrainingConfig) -> bool:
@@ -91,7 +92,7 @@ KINDS: dict[str, Kind] = {
             _train_gbm,
             check=gbm_trainer.check,
             check_data=gbm_trainer.check_data,
-            data=_data_of_gbm,
+            data=_data_with_missing,
             defaults=_defaults_of_gbm,
             versions=libraries.versions,
         ),
@@ -100,7 +101,7 @@ KINDS: dict[str, Kind] = {
             foreign_runs.RunConfig,
             _evaluate_run,
             check=foreign_runs.check,
-            data=foreign_runs.data_of,
+            data=_data_with_missing,
             digest=foreign_runs.digest,
             not_part=foreign_runs.PATHS,
             uses_seed=False,
