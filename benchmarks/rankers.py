@@ -69,7 +69,7 @@ def main() -> None:
     for name, lines in text.items():
         print(f"{name}\n{lines}")
         if arguments.docs:
-            target = arguments.docs / "reproduction" / "tables" / f"{name}.md"
+            target = arguments.docs / "reproduction" / "pooled" / f"{name}.md"
             target.write_text(f"{lines}\n", encoding="utf-8")
 
 
