@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext.core import checks
+from tfr_ext.models import layers
 from tfr_ext.models.network import NetworkScorer, sizes
 from tfr_ext.models.self_attention import SelfAttention
 
@@ -119,14 +120,14 @@ class TransformerScorer(AttentionScorer):
         for i in range(1, self._num_layers + 1):
             y = _layer_normalized(x, f"attention_{i}_normalization")
             y = self._attended(y, mask, self._head_size(width), f"attention_{i}")
-            x = tf.keras.layers.Add()([x, self._dropped(y, 3 * i - 2)])
+            x = layers.Sum()([x, self._dropped(y, 3 * i - 2)])
             y = _layer_normalized(x, f"feed_forward_{i}_normalization")
             y = self._dense(
                 y, self._factor * width, self._activation, f"feed_forward_{i}"
             )
             y = self._dropped(y, 3 * i - 1)
             y = self._dense(y, width, "linear", f"feed_forward_{i}_output")
-            x = tf.keras.layers.Add()([x, self._dropped(y, 3 * i)])
+            x = layers.Sum()([x, self._dropped(y, 3 * i)])
         return self._output(_layer_normalized(x, "output_normalization"))
 
 
@@ -207,7 +208,7 @@ class KLTransformerScorer(AttentionScorer):
         y = self._standardized(y, "regularization_normalization")
         y = self._dense(y, width, "linear", "regularization_linear")
         x = self._standardized(
-            tf.keras.layers.Add(name="regularization_sum")([x, y]),
+            layers.Sum(name="regularization_sum")([x, y]),
             "regularization_output",
         )
         return self._output(self._hidden(x, self._sizes))
@@ -291,14 +292,14 @@ class DASALCScorer(AttentionScorer):
                 context, mask, self._attention_size, f"attention_{i}", **kind
             )
             y = self._dropped(y, after + i, **kind)
-            y = tf.keras.layers.Add(**kind)([context, y])
+            y = layers.Sum(**kind)([context, y])
             context = _layer_normalized(y, f"attention_{i}_normalization", **kind)
         context = self._normalized(context, "context_normalization")
         context = self._dense(context, width, "linear", "context")
         own = self._hidden(x, self._sizes)
         own = self._dense(own, width, "linear", "item")
         crossed = tf.keras.layers.Multiply(name="latent_cross")([own, context])
-        x = tf.keras.layers.Add(name="latent_cross_sum")([own, crossed])
+        x = layers.Sum(name="latent_cross_sum")([own, crossed])
         x = tf.keras.layers.Activation(self._activation, name="cross_activation")(x)
         return self._output(self._dropped(x, after + self._num_layers + 1))
 

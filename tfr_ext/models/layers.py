@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -269,6 +270,37 @@ class ResumableDropout(ResumableDraws):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that recreate this layer."""
         return {**super().get_config(), "rate": self._rate}
+
+
+@which_keras.register
+class Sum(tf.keras.layers.Layer):
+    """The sum of two tensors of one shape.
+
+    Keras' own `Add` takes the second for a bias where there is no item, and fails
+    (Keras 3.15).
+
+    Examples:
+        >>> Sum()([tf.ones([0, 3]), tf.ones([0, 3])]).shape
+        TensorShape([0, 3])
+    """
+
+    def __init__(self, **kwargs: Any):
+        """Initialises the layer.
+
+        Args:
+            **kwargs: arguments of `tf.keras.layers.Layer`.
+        """
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Adds the two inputs."""
+        one, other = inputs
+        return one + other
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Returns the mask of the first input, as both have the same."""
+        return None if mask is None else mask[0]
 
 
 def all_layers(model: object) -> list[Any]:

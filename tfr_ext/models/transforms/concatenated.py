@@ -39,17 +39,20 @@ class Concatenated(FeatureTransform):
         super().__init__(**kwargs)
         if not parts:
             raise ValueError("`parts` must have at least one transform. Received: [].")
-        self._parts = list(parts)
+        self._num_parts = len(parts)
+        # Not in a list, which the checkpoints of TensorFlow do not look into (Keras 3).
+        for number, part in enumerate(parts):
+            setattr(self, f"part_{number}", part)
 
     @property
     def ACROSS_LISTS(self) -> bool:  # type: ignore[override]  # noqa: N802
         """Whether any of the parts looks at the other items of a list."""
-        return any(part.ACROSS_LISTS for part in self._parts)
+        return any(part.ACROSS_LISTS for part in self.parts)
 
     @property
     def parts(self) -> list[FeatureTransform]:
         """The transforms."""
-        return list(self._parts)
+        return [getattr(self, f"part_{n}") for n in range(self._num_parts)]
 
     def build(self, input_shape: Any) -> None:
         """Creates the weights of the parts.
@@ -57,23 +60,23 @@ class Concatenated(FeatureTransform):
         Raises:
             ValueError: if the statistics of a part are of another number of features.
         """
-        for part in self._parts:
+        for part in self.parts:
             if not part.built:
                 part.build(input_shape)
         super().build(input_shape)
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
         """See `FeatureTransform`."""
-        outputs = [part.transform(features, real) for part in self._parts]
+        outputs = [part.transform(features, real) for part in self.parts]
         return tf.concat(outputs, axis=-1)
 
     def carried(self, columns: np.ndarray) -> np.ndarray:
         """See `FeatureTransform`."""
-        return np.concatenate([part.carried(columns) for part in self._parts], axis=-1)
+        return np.concatenate([part.carried(columns) for part in self.parts], axis=-1)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that recreate this layer."""
-        parts = [tf.keras.layers.serialize(part) for part in self._parts]
+        parts = [tf.keras.layers.serialize(part) for part in self.parts]
         return {**super().get_config(), "parts": parts}
 
     @classmethod
