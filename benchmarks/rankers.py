@@ -1,12 +1,13 @@
 """Is a neural ensemble, or its fusion with LambdaMART, ahead of LambdaMART?
 
-    python benchmarks/rankers.py --experiments DIR
+    python benchmarks/rankers.py --experiments DIR [--against RANKER] [--docs DIR]
 
 DIR has what the experiments configs/experiments/rankers_trees_*.cfg and
 rankers_losses_*.cfg left: DIR/rankers_trees_mq2008 and so on. Averages the three seeds
 of each kind of trees, fuses LambdaMART with the ensemble of three networks (z-scores,
-equal weights), compares all with LambdaMART on the queries of all collections together
-and of each, and writes the tables that docs/reproduction/rankers.md includes.
+equal weights), compares all with LambdaMART (or RANKER) on the queries of all
+collections together and of each, and prints the tables that
+docs/reproduction/rankers.md includes; --docs writes them there.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--experiments", type=pathlib.Path, required=True)
     parser.add_argument("--docs", type=pathlib.Path)
+    parser.add_argument("--against", default=BASELINE)
     arguments = parser.parse_args()
     folder = arguments.experiments
     runs: dict[str, Runs] = {name: chosen(folder, name) for name in COLLECTIONS}
@@ -62,9 +64,10 @@ def main() -> None:
         ]
         for method in methods
     }
-    compared = comparison.compare(
-        paths, comparison.Options(metrics=METRICS, correction="none", against=BASELINE)
+    options = comparison.Options(
+        metrics=METRICS, correction="none", against=arguments.against
     )
+    compared = comparison.compare(paths, options)
     text = {f"rankers_{m}": table(compared, m, paths) for m in METRICS}
     for name, lines in text.items():
         print(f"{name}\n{lines}")
