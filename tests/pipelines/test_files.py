@@ -18,7 +18,7 @@ PATHS = {
     "train_gbm": ("model_dir", "rerank_run", *DATA),
     "evaluate": ("export", "run", "scores", "output_dir", *DATA),
     "compare": ("output_dir", "flagfile"),
-    "experiment": ("output_dir", "cells_dir", *DATA),
+    "experiment": ("output_dir", "cells_dir", "run_path", "valid_run_path", *DATA),
     "export": ("model_dir", "export_dir", "flagfile"),
     "fuse": ("runs", "qrels", "valid_qrels", "output_dir", "flagfile"),
     "prepare": ("output_dir", *DATA),

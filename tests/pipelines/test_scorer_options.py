@@ -101,7 +101,8 @@ def test_evaluate_cuts_as_training_does(run, tmp_path):
     assert "--eval_list_size=4 cut 6 of 6 test lists" in done.stdout
     ours = json.loads((tmp_path / "metrics.json").read_text())
     theirs = json.loads((directory / "metrics.json").read_text())
-    assert ours["eval_list_size"] == {"test": theirs["eval_list_size"]["test"]}
+    assert ours["eval_list_size"] == theirs["eval_list_size"]
+    assert {*ours["eval_list_size"]} == {"valid", "test"}
     for name, value in theirs["test"].items():
         np.testing.assert_allclose(ours["test"][name], value, atol=1e-6)
     assert [row["query"] for row in rows(tmp_path / "per_query.tsv")] == [

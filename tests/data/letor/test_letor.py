@@ -127,9 +127,8 @@ def test_null_becomes_missing_value(write, monkeypatch):
     assert "by -1.5" in messages[1]
     found = read_letor(path, missing_value=float("nan")).features
     assert np.isnan(found).sum() == 3
-    assert len(messages) == 3
     read_letor(write(GOOD))
-    assert len(messages) == 3
+    assert len(messages) == 2  # A value that stays missing replaces nothing.
 
 
 # Files.
