@@ -118,6 +118,7 @@ bazel: $(VENV)/.installed-test
 reproduce: $(VENV)/.installed $(VENV)/.installed-gbm
 	@test -n '$(DATA)' || { echo 'DATA must name the directory with MQ2008/Fold1'; \
 	exit 1; }
+	-$(if $(filter-out kl,$(PAPER)),,$(RUN) benchmarks/first_stage.py --data '$(DATA)')
 	lines=$$($(RUN) benchmarks/reproduction.py --list $(PAPER:%=--page %)) || exit 1; \
 	echo "$$lines" | { failed=; while read -r name flags; do test -n "$$name" || continue; \
 	$(RUN) -m pipelines.experiment $$flags --manual_dir='$(DATA)' \

@@ -4,7 +4,6 @@ They need the extra `gbm`: LightGBM and CatBoost.
 """
 
 from tfr_ext.gbm.gbm_config import GbmConfig
-from tfr_ext.gbm.gbm_model import GbmModel, load
 from tfr_ext.gbm.gbm_trainer import GbmResult, train
 from tfr_ext.gbm.gradient_objective import GradientObjective
 from tfr_ext.gbm.kl_objectives import (
@@ -12,6 +11,7 @@ from tfr_ext.gbm.kl_objectives import (
     PointwiseKLBinomialObjective,
 )
 from tfr_ext.gbm.list_objective import Objective
+from tfr_ext.models.trees.gbm_model import GbmModel, load
 
 __all__ = [
     "GbmConfig",

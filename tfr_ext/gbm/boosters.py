@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.gbm import libraries
 from tfr_ext.gbm.gbm_config import LAMBDARANK, GbmConfig
 from tfr_ext.gbm.list_objective import Objective
+from tfr_ext.models.trees import libraries
 
 Evaluate = Callable[[RankingLists, np.ndarray], float]
 """From lists and their scores to the monitored metric, higher being better."""

@@ -9,7 +9,6 @@ from typing import Any
 from tfr_ext import losses
 from tfr_ext.core import checks
 from tfr_ext.core.settings import given
-from tfr_ext.gbm import libraries
 from tfr_ext.gbm.gbm_config import LAMBDARANK, YETIRANK, GbmConfig
 from tfr_ext.gbm.gradient_objective import GradientObjective
 from tfr_ext.gbm.kl_objectives import (
@@ -17,6 +16,7 @@ from tfr_ext.gbm.kl_objectives import (
     PointwiseKLBinomialObjective,
 )
 from tfr_ext.gbm.list_objective import Objective
+from tfr_ext.models.trees import libraries
 from tfr_ext.training.diagnosis import label_fit
 
 # The losses with derivatives in NumPy.

@@ -14,11 +14,12 @@ from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
-from tfr_ext.gbm import boosters, chosen_objective, gbm_model, libraries
+from tfr_ext.gbm import boosters, chosen_objective
 from tfr_ext.gbm.gbm_config import LAMBDARANK, YETIRANK, GbmConfig
+from tfr_ext.models.trees import gbm_model, libraries
 from tfr_ext.training import outputs, run_directory, run_report
-from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.diagnosis import label_fit
+from tfr_ext.training.ranking import loaded_scorers
 from tfr_ext.training.sources import (
     checksums,
     data_splits,
@@ -127,18 +128,7 @@ def check_data(config: GbmConfig) -> None:
         ValueError: if it does not fit, or has errors.
         OSError: if it cannot be read.
     """
-    _check_labels(config, data_splits.load(with_missing(config.data)))
-
-
-def with_missing(data: DataConfig) -> DataConfig:
-    """Returns settings with which missing features are read as NaN.
-
-    Args:
-        data: the settings.
-    """
-    if data.dataset not in ("elwc", "table", "text"):
-        return data  # There, each feature has a value.
-    return dataclasses.replace(data, missing="mean")  # The trees fill in nothing.
+    _check_labels(config, data_splits.load(loaded_scorers.with_missing(config.data)))
 
 
 def run_files(config: GbmConfig, in_memory: bool = False) -> _GbmDirectory:
@@ -163,7 +153,7 @@ def _train(config: GbmConfig, origin: memory_source.MemorySource | None) -> GbmR
     directory = run_files(config, origin is not None)
     files = directory.files
     directory.check()
-    data = with_missing(config.data)
+    data = loaded_scorers.with_missing(config.data)
     source = checksums.DigestedSource(data, origin)
     splits = data_splits.load(data, source)
     directory.check_data(source.hexdigest())
@@ -205,6 +195,7 @@ def _train(config: GbmConfig, origin: memory_source.MemorySource | None) -> GbmR
     )
     trees = [one.best for one in trained]
     content["trees"] = trees
+    content["feature_names"] = splits.train.feature_names
     content["versions"][library] = libraries.imported(library).__version__
     metrics = run_report.finish(
         files,

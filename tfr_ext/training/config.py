@@ -297,7 +297,7 @@ class EvaluationConfig(Settings):
     export: str | None = setting(
         None,
         "A SavedModel that `train` exported, or a directory of its versions, of which "
-        "the latest is used.",
+        "the latest is used; or the directory of a run of trees (`train_gbm`).",
         group="evaluation",
         kind="path",
     )

@@ -18,6 +18,11 @@ from tfr_ext.evaluation.trec import read_run
 from tfr_ext.training import exporter, outputs, run_file, written
 from tfr_ext.training.config import EvaluationConfig
 from tfr_ext.training.ranking.list_checks import check_features
+from tfr_ext.training.ranking.loaded_scorers import (
+    TreesScorer,
+    load_scorer,
+    with_missing,
+)
 from tfr_ext.training.sources import data_splits, long_lists, wanted_labels
 
 _FILES = (
@@ -115,7 +120,9 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
     convention = config.metrics.convention()
     for name in names:
         convention.objective(name)
-    scorer = None if config.export is None else exporter.load_scorer(config.export)
+    scorer = None if config.export is None else load_scorer(config.export)
+    if isinstance(scorer, TreesScorer):
+        config = dataclasses.replace(config, data=with_missing(config.data))
     wanted = wanted_labels.from_config(config.data)
     found = data_splits.load_test(
         config.data,
@@ -243,7 +250,7 @@ def _output_files(config: EvaluationConfig) -> written.Files | None:
 def _score(
     config: EvaluationConfig,
     judged: Mapping[str, RankingLists],
-    scorer: exporter.ExportedScorer | None,
+    scorer: exporter.ExportedScorer | TreesScorer | None,
 ) -> dict[str, _Scored]:
     """Returns the scores of the judged lists, and prints what a run lacks.
 

@@ -34,6 +34,7 @@ from tfr_ext.training import (
     RankConfig,
     TrainingConfig,
     evaluate,
+    exporter,
     rank,
     train,
 )
@@ -298,8 +299,8 @@ def test_memory_does_not_grow_with_the_file(world, tmp_path, monkeypatch):
     """The text that is written alone would add ten times what is allowed here."""
     monkeypatch.setattr(reading, "_PIECE_BYTES", 1 << 12)
     monkeypatch.setattr(text_files, "_CHUNK_BYTES", 1 << 12)
-    scorer = list_ranker.exporter.load_scorer(world.export)
-    monkeypatch.setattr(list_ranker.exporter, "load_scorer", lambda path: scorer)
+    scorer = list_ranker.load_scorer(world.export)
+    monkeypatch.setattr(list_ranker, "load_scorer", lambda path: scorer)
     peaks = []
     for queries in (30, 120):
         path = tmp_path / f"{queries}.txt"
@@ -415,7 +416,7 @@ def test_a_list_that_cannot_be_ranked_is_named(world, tmp_path, monkeypatch, val
 
 def test_a_score_that_is_not_finite_is_told(world, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        list_ranker.exporter.ExportedScorer,
+        exporter.ExportedScorer,
         "scores",
         lambda *args: np.float32([0, np.inf]),
     )

@@ -15,9 +15,9 @@ from tfr_ext.core.files import whole_file
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data import file_names, text_files
-from tfr_ext.training import exporter
 from tfr_ext.training.ranking import list_checks, ranked_formats, unlabelled
 from tfr_ext.training.ranking.list_scorer import ListScorer
+from tfr_ext.training.ranking.loaded_scorers import load_scorer
 from tfr_ext.training.ranking.rank_config import STANDARD, RankConfig
 from tfr_ext.training.written import is_within
 
@@ -104,7 +104,7 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
     _check_output(config, files)
     if scorer is None:
         assert config.export is not None
-        scorer = exporter.load_scorer(config.export)
+        scorer = load_scorer(config.export)
     with _opened(config) as file:
         try:
             result = _rank(config, scorer, files, file)

@@ -47,7 +47,7 @@ class RankConfig(Settings):
     export: str | None = setting(
         None,
         "A SavedModel that `train` exported, or a directory of its versions, of which "
-        "the latest is used.",
+        "the latest is used; or the directory of a run of trees (`train_gbm`).",
         group="ranking",
         kind="path",
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.gbm import libraries
+from tfr_ext.models.trees import libraries
 
 _MOST = 99
 # The names of the first models, by library; others have a number.
@@ -48,6 +48,13 @@ class GbmModel:
         self.boosters = tuple(boosters)
         self._library = library
 
+    @property
+    def num_features(self) -> int:
+        """Number of features that they take."""
+        if self._library == "lightgbm":
+            return int(self.boosters[0].num_feature())
+        return len(self.boosters[0].feature_names_)
+
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Returns scores `[num_items]`, float64.
 
@@ -83,6 +90,15 @@ class GbmModel:
             booster.save_model(os.path.join(directory, name))
 
 
+def are_in(directory: str) -> bool:
+    """Returns whether a directory has trees, as a run of them does.
+
+    Args:
+        directory: the directory.
+    """
+    return any(_found(directory, library) for library in _SUFFIXES)
+
+
 def load(directory: str) -> GbmModel:
     """Loads the model of a run.
 
@@ -90,21 +106,33 @@ def load(directory: str) -> GbmModel:
         directory: the `model_dir` of the run, see `train`.
 
     Raises:
-        ValueError: if no model is there.
+        ValueError: if no model is there, or its file has errors.
         ImportError: if its library is not installed.
     """
     for library in _SUFFIXES:
-        names = file_names(library)
-        paths = [os.path.join(directory, name) for name in names]
-        paths = [path for path in paths if os.path.isfile(path)]
+        paths = _found(directory, library)
         if paths:
             module = libraries.imported(library)
-            if library == "lightgbm":
-                boosters = [module.Booster(model_file=path) for path in paths]
-            else:
-                boosters = [module.CatBoost().load_model(path) for path in paths]
-            return GbmModel(boosters, library)
+            return GbmModel([_read(module, library, path) for path in paths], library)
     raise ValueError(
         f"`directory={directory!r}` must have a model.txt or a model.cbm, as a run of "
         "trees has."
     )
+
+
+def _found(directory: str, library: str) -> list[str]:
+    """Returns the files of the models of a library in a directory."""
+    paths = [os.path.join(directory, name) for name in file_names(library)]
+    return [path for path in paths if os.path.isfile(path)]
+
+
+def _read(module: Any, library: str, path: str) -> Any:
+    """Reads the file of a model."""
+    is_lightgbm = library == "lightgbm"
+    wrong = module.basic.LightGBMError if is_lightgbm else module.CatBoostError
+    try:
+        if is_lightgbm:
+            return module.Booster(model_file=path)
+        return module.CatBoost().load_model(path)
+    except wrong as error:
+        raise ValueError(f"{path} is not a model of {library}: {error}") from error

@@ -1,0 +1,1 @@
+"""Trained gradient-boosted trees, and the libraries that they need."""
