@@ -12,6 +12,7 @@ from pipelines.flags import flag_files, help_page, wording
 from pipelines.start import commands, failures, interruption
 from pipelines.start.tensorflow_import import tf
 from tfr_ext.core import telling
+from tfr_ext.core.system import termination
 
 FLAGS = flags.FLAGS
 
@@ -41,7 +42,10 @@ def run(
             raise app.UsageError(f"Unexpected arguments: {' '.join(arguments)}")
         quieten()
         advice = _advice if goes_on else lambda: ""
-        with interruption.work(advice), telling.worded(wording.spelled):
+        with (
+            interruption.work(advice, termination.request),
+            telling.worded(wording.spelled),
+        ):
             try:
                 work(arguments) if takes_arguments else work()
             except failures.MENDABLE as error:

@@ -1,8 +1,12 @@
-"""What Ctrl-C does to a command: it prints one line, and ends with status 130.
+"""What Ctrl-C and SIGTERM do to a command: it prints one line, and ends.
+
+The status is that of a shell for a process that a signal ended: 130, and 143.
 
 While modules are imported and flags are read, it ends at once. At work it raises
 `KeyboardInterrupt`, so that files and processes are closed; what cannot be interrupted
-so, such as a long operation of TensorFlow, is left behind.
+so, such as a long operation of TensorFlow, is left behind. SIGTERM, which clouds send
+before they take a machine away, does the same at work, except that training goes on to
+the end of the batch and saves what it has.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 # As a shell reports a process that Ctrl-C has ended.
-STATUS = 130
+STATUS = 128 + signal.SIGINT
 # Seconds until the interpreter must have noticed, and until everything must be closed.
 _TO_NOTICE, _TO_CLOSE = 2.0, 10.0
+# Seconds after SIGTERM in which training may save; Kubernetes kills after 30.
+_TO_SAVE = 25.0
 
 
 class _State:
@@ -27,11 +33,15 @@ class _State:
 
     Attributes:
         advice: gives what the line says after 'Stopped'; None before the work.
-        interrupted: whether Ctrl-C was seen.
+        request: asks the work to end soon; returns whether it will.
+        interrupted: whether a signal was seen.
+        status: with which the process then ends.
     """
 
     advice: Callable[[], str] | None = None
+    request: Callable[[], bool] = staticmethod(lambda: False)
     interrupted = False
+    status = STATUS
 
 
 def watch() -> None:
@@ -42,15 +52,20 @@ def watch() -> None:
 
 
 @contextlib.contextmanager
-def work(advice: Callable[[], str]) -> Iterator[None]:
-    """Lets Ctrl-C interrupt the work in this context, and then end the process.
+def work(
+    advice: Callable[[], str], request: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Lets signals interrupt the work in this context, and then end the process.
 
     Args:
         advice: gives what the line says after 'Stopped', such as '; run it again'.
+        request: asks the work to end soon, after SIGTERM; returns whether it will.
     """
     watch()
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _handle)
     _end_what_is_native(_TO_NOTICE)
-    _State.advice = advice
+    _State.advice, _State.request = advice, staticmethod(request)
     try:
         yield
     except BaseException:
@@ -63,28 +78,33 @@ def work(advice: Callable[[], str]) -> Iterator[None]:
         _State.advice = None
 
 
-def _handle(*_: Any) -> None:
+def _handle(number: int, _: Any) -> None:
+    status = 128 + number
     if _State.advice is None or _State.interrupted:  # A second one does not wait.
         _say()
-        os._exit(STATUS)
-    _State.interrupted = True
+        os._exit(status)
+    _State.interrupted, _State.status = True, status
     sys.unraisablehook = lambda _: None
-    raise KeyboardInterrupt
+    if number == signal.SIGINT or not _State.request():
+        raise KeyboardInterrupt
 
 
 def _end_what_is_native(patience: float) -> None:
-    """Ends the process if Ctrl-C comes while the main thread is not in Python."""
+    """Ends the process if a signal comes while the main thread is not in Python."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
 
     def wait() -> None:
-        while signal.SIGINT not in os.read(reading, 1):
-            pass
-        time.sleep(patience)
-        if not _State.interrupted:
+        number = 0
+        while number not in (signal.SIGINT, signal.SIGTERM):
+            number = os.read(reading, 1)[0]
+        # The line says how to go on even if what a command does takes too long.
+        is_asked = number == signal.SIGTERM
+        time.sleep(_TO_SAVE if is_asked else patience)
+        if is_asked or not _State.interrupted:
             _say()
-            os._exit(STATUS)
+            os._exit(128 + number)
 
     threading.Thread(target=wait, daemon=True).start()
 
@@ -105,7 +125,7 @@ def _say_and_exit() -> NoReturn:
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     _say()
-    timer = threading.Timer(_TO_CLOSE, os._exit, [STATUS])
+    timer = threading.Timer(_TO_CLOSE, os._exit, [_State.status])
     timer.daemon = True
     timer.start()
-    sys.exit(STATUS)
+    sys.exit(_State.status)

@@ -254,6 +254,38 @@ def test_the_highest_label_matters_to_err_alone(tmp_path):
     assert compare(runs).convention == {"gain": "linear", "max_label": None}
 
 
+def cut(tmp_path, name, fold, items, depth=5, **more):
+    """A run on lists that were cut, in one of two folds."""
+    counts = {"lists_cut": fold, "items_left_out": items, "relevant_left_out": 1}
+    return write_run(
+        tmp_path / f"{name}{fold}{items}{depth}",
+        {"map": [0.5, 0.25]},
+        [f"{fold}a", f"{fold}b"],
+        eval_list_size={"test": {"rerank_depth": depth, **more, **counts}},
+    )
+
+
+def test_folds_may_lose_other_numbers_of_items(tmp_path):
+    first = [cut(tmp_path, "a", 1, 7), cut(tmp_path, "a", 2, 9)]
+    second = [cut(tmp_path, "b", 1, 7), cut(tmp_path, "b", 2, 9)]
+    found = compare({"a": first, "b": second})
+    assert found.convention["lists_cut"] == "rerank depth 5"
+
+
+@pytest.mark.parametrize(
+    "other, message",
+    [
+        ({"items": 8}, "lists cut 1, items left out 7.*items left out 8"),
+        ({"items": 7, "depth": 6}, "'rerank depth 5' in .* 'rerank depth 6' in"),
+        ({"items": 7, "list_size": 4}, "'rerank depth 5, list size 4' in"),
+    ],
+)
+def test_lists_cut_otherwise_are_not_mixed(other, message, tmp_path):
+    runs = {"a": [cut(tmp_path, "a", 1, 7)], "b": [cut(tmp_path, "b", 1, **other)]}
+    with pytest.raises(ValueError, match=f"do not have the same meaning: .*{message}"):
+        compare(runs)
+
+
 def test_other_folds_of_the_same_queries(tmp_path):
     whole = write_run(tmp_path / "a", {"map": [1, 0, 1]}, [*"xyz"])
     parts = [

@@ -1,11 +1,11 @@
-"""Runs a command that gets Ctrl-C when it calls a function.
+"""Runs a command that gets a signal when it calls a function.
 
-python -m tests.pipelines.interrupted WHERE FUNCTION COMMAND FLAGS
+python -m tests.pipelines.interrupted SIGNAL WHERE FUNCTION COMMAND FLAGS
 
 The first call of FUNCTION, such as `tfr_ext.training.sources.data_splits.load`, sends
-the signal to all processes of the command, as a terminal does. WHERE says what it does
-then: 'waits' for it, 'drops' it, makes 'another' error of it, or gets it in the middle
-of 'native' code.
+the signal, such as SIGINT, to all processes of the command, as a terminal does. WHERE
+says what it does then: 'waits' for it, goes 'on', 'drops' it, makes 'another' error of
+it, or gets it in the middle of 'native' code.
 """
 
 import importlib
@@ -19,14 +19,14 @@ import time
 import tensorflow as tf
 
 
-def strike(where, original, *arguments, **named):
+def strike(number, where, original, *arguments, **named):
     native = where == "native"
     try:
         if native:
             # The interpreter does not run in the main thread before it is over.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        os.killpg(0, signal.SIGINT)
-        time.sleep(60)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+        os.killpg(0, number)
+        time.sleep(0 if where == "on" else 60)
     except KeyboardInterrupt:
         if where == "another":
             raise tf.errors.InternalError(None, None, "KeyboardInterrupt: ") from None
@@ -37,10 +37,12 @@ def strike(where, original, *arguments, **named):
 
 def main():
     """Patches the function, and becomes the command."""
-    where, function, command, *rest = sys.argv[1:]
+    name_of_signal, where, function, command, *rest = sys.argv[1:]
+    number = getattr(signal, name_of_signal)
     os.setpgid(0, 0)
     # A test may run in the background, where shells hide it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     path, _, name = function.rpartition(".")
     try:
         home = importlib.import_module(path)
@@ -53,7 +55,7 @@ def main():
         if done.is_set():
             return original(*arguments, **named)
         done.set()
-        return strike(where, original, *arguments, **named)
+        return strike(number, where, original, *arguments, **named)
 
     setattr(home, name, patched)
     sys.argv = [command, *rest]

@@ -1,4 +1,4 @@
-"""Ctrl-C: one line, status 130, no traceback, wherever a command is."""
+"""Ctrl-C and SIGTERM: one line, status 130 or 143, no traceback, wherever it is."""
 
 import os
 import pathlib
@@ -17,6 +17,7 @@ COMMANDS = (
     *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),
     *("train", "train_gbm"),
 )
+SAVING = "tfr_ext.training.fitting.checkpoints.ResumableTraining"
 GOES_ON = "Stopped; the same command goes on.\n"
 SMALL = ("--synthetic_num_queries=30", "--synthetic_list_size=5", "--hidden_sizes=4")
 
@@ -44,13 +45,13 @@ def flags(command, folder):
     return [*SMALL, "--num_epochs=1", method, f"--output_dir={folder}/out"]
 
 
-def interrupted(where, function, command, *more):
+def interrupted(where, function, command, *more, by="SIGINT"):
     done = run_command(
         "tests.pipelines.interrupted",
-        *(where, function, f"pipelines.{command}", *more),
+        *(by, where, function, f"pipelines.{command}", *more),
         check=False,
     )
-    assert done.returncode == 130, done.stderr
+    assert done.returncode == 128 + getattr(signal, by), done.stderr
     return done
 
 
@@ -84,9 +85,7 @@ def test_while_flags_are_read(command, tmp_path):
     assert (done.stdout, done.stderr) == ("", "Stopped.\n")
 
 
-@pytest.mark.first_case("command")
-@pytest.mark.parametrize("where", ["waits", "drops", "another"])
-@pytest.mark.parametrize(
+WORK = pytest.mark.parametrize(
     "command, function, line",
     [
         ("compare", "tfr_ext.evaluation.runs.read", "Stopped.\n"),
@@ -100,9 +99,42 @@ def test_while_flags_are_read(command, tmp_path):
         ("train_gbm", "tfr_ext.training.sources.data_splits.load", "Stopped.\n"),
     ],
 )
+
+
+@pytest.mark.first_case("command")
+@pytest.mark.parametrize("where", ["waits", "drops", "another"])
+@WORK
 def test_at_work(command, function, line, where, tmp_path):
     done = interrupted(where, function, command, *flags(command, tmp_path))
     assert done.stderr == line
+
+
+@pytest.mark.first_case
+@WORK
+def test_a_signal_to_end_at_work(command, function, line, tmp_path):
+    more = flags(command, tmp_path)
+    assert interrupted("waits", function, command, *more, by="SIGTERM").stderr == line
+
+
+@pytest.mark.first_case
+@pytest.mark.parametrize(
+    "function, place",
+    [
+        (f"{SAVING}.on_train_batch_end", "batch 1 of epoch 1"),
+        (f"{SAVING}._save_all", "batch 1 of epoch 2"),
+        # There is nothing to save any more in the last epoch.
+        ("tfr_ext.training.run_report.write", None),
+    ],
+)
+def test_a_signal_to_end_in_training(function, place, tmp_path):
+    more = [*flags("train", tmp_path), "--batch_size=5", "--verbose=line"]
+    done = interrupted(
+        "on" if place else "waits", function, "train", *more, by="SIGTERM"
+    )
+    assert done.stderr == GOES_ON
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    again = run_command("pipelines.train", *more).stdout
+    assert f"Going on after {place or 'epoch 2'}." in again and "Best epoch" in again
 
 
 @pytest.mark.parametrize("command", ["train", "prepare"])
@@ -120,7 +152,7 @@ def test_what_began_anew_goes_on_without_that_flag(command, tmp_path):
 @pytest.mark.parametrize(
     "where, function",
     [
-        ("waits", "tfr_ext.training.fitting.checkpoints.ResumableTraining._save_all"),
+        ("waits", f"{SAVING}._save_all"),
         # In a thread of tf.data, while TensorFlow waits for it.
         ("native", "tfr_ext.data.batches.batching.padded_positions"),
     ],

@@ -14,7 +14,7 @@ from tests.files import content
 from tests.helpers import needs_tfr
 from tfr_ext.training import outputs
 from tfr_ext.training.exporting import model_file
-from tfr_ext.training.fitting import checkpoints
+from tfr_ext.training.fitting import checkpoints, run_progress
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ BROKEN = ["", "[]", "{}x", "{", '{"epochs": "2"}', '{"epochs": 2}', "[" * 99999,
 def test_a_broken_state_is_named(text, tmp_path):
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(ValueError, match="state.json does not say .*overwrite"):
-        checkpoints.read_progress(str(tmp_path))
+        run_progress.read_progress(str(tmp_path))
 
 
 @pytest.mark.parametrize("text", [*BROKEN, '{"valid": 1, "test": {}}'])

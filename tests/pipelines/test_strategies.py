@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.commands import ROOT, train
+from tests.commands import ROOT, run_command, train
 from tests.helpers import needs_tfr
 
 # Two replicas of each loss are tested in tests/losses/test_replicas.py.
@@ -92,21 +92,13 @@ def free_ports(count):
     return ports
 
 
-@pytest.mark.parametrize("chief", [False, True], ids=["workers", "chief"])
-def test_two_processes(alone, tmp_path, chief):
-    ports = free_ports(2)
-    addresses = [f"localhost:{port}" for port in ports]
-    if chief:
-        cluster = {"chief": addresses[:1], "worker": addresses[1:]}
-        tasks = [("chief", 0), ("worker", 0)]
-    else:
-        cluster = {"worker": addresses}
-        tasks = [("worker", 0), ("worker", 1)]
-    processes = [
+def started(directory, tasks, cluster, *command):
+    """Starts the workers of a cluster."""
+    return [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", "pipelines.train", *FLAGS),
-                f"--model_dir={tmp_path}/model",
+                *(sys.executable, "-m", *command, *FLAGS),
+                f"--model_dir={directory}",
                 "--strategy=multi_worker",
             ],
             cwd=ROOT,
@@ -122,18 +114,79 @@ def test_two_processes(alone, tmp_path, chief):
         )
         for kind, index in tasks
     ]
+
+
+def ended(processes, code=0):
+    """Waits for the workers, and returns what they printed."""
     try:
         outputs = [process.communicate(timeout=300) for process in processes]
     finally:
         for process in processes:
             process.kill()
     for process, (_, errors) in zip(processes, outputs):
-        assert process.returncode == 0, errors[-3000:]
-    assert_same_run(tmp_path / "model", alone)
-    # One writer, and nothing of the other is left.
+        assert process.returncode == code, errors[-3000:]
+    return outputs
+
+
+def workers(count):
+    addresses = [f"localhost:{port}" for port in free_ports(count)]
+    return {"worker": addresses}, [("worker", i) for i in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "chief"])
+def test_several_processes(alone, tmp_path, kind):
+    cluster, tasks = workers(3 if kind == "three" else 2)
+    if kind == "chief":
+        first, second = cluster["worker"]
+        cluster = {"chief": [first], "worker": [second]}
+        tasks = [("chief", 0), ("worker", 0)]
+    model = tmp_path / "model"
+    outputs = ended(started(model, tasks, cluster, "pipelines.train"))
+    assert_same_run(model, alone)
+    # One writer, and nothing of the others is left.
     assert re.search("Exported for serving", outputs[0][0])
-    assert "Exported" not in outputs[1][0] and "Epoch" not in outputs[1][0]
-    assert sorted(os.listdir(tmp_path / "model")) == sorted(os.listdir(alone))
+    for out, _ in outputs[1:]:
+        assert "Exported" not in out and "Epoch" not in out
+    assert sorted(os.listdir(model)) == sorted(os.listdir(alone))
+
+
+SAVING = "tfr_ext.training.fitting.checkpoints.ResumableTraining"
+
+
+def test_mirrored_goes_on_inside_an_epoch(alone, tmp_path):
+    more = (
+        *FLAGS,
+        f"--model_dir={tmp_path}",
+        "--strategy=mirrored",
+        "--logical_cpus=2",
+    )
+    command = (
+        "SIGTERM",
+        "on",
+        f"{SAVING}.on_train_batch_end",
+        "pipelines.train",
+        *more,
+    )
+    done = run_command("tests.pipelines.interrupted", *command, check=False)
+    assert done.returncode == 143, done.stderr
+    again = run_command("pipelines.train", *more).stdout
+    assert "Going on after batch 1 of epoch 1." in again
+    assert_same_run(tmp_path, alone)
+
+
+def test_if_one_worker_must_end_all_save_and_end(alone, tmp_path):
+    """The signal comes to the second one, in the first batch."""
+    model = tmp_path / "model"
+    cluster, tasks = workers(2)
+    strike = ("SIGTERM", "on", f"{SAVING}.on_train_batch_end", "pipelines.train")
+    processes = [
+        *started(model, tasks[:1], cluster, "pipelines.train"),
+        *started(model, tasks[1:], cluster, "tests.pipelines.interrupted", *strike),
+    ]
+    ended(processes, 143)
+    outputs = ended(started(model, tasks, cluster, "pipelines.train"))
+    assert "Going on after epoch 1." in outputs[0][0]
+    assert_same_run(model, alone)
 
 
 @pytest.mark.parametrize(

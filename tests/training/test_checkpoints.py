@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.helpers import KERAS_3
 from tfr_ext import models
 from tfr_ext.training import DataConfig, LossConfig, ModelConfig, TrainingConfig, train
-from tfr_ext.training.fitting import checkpoints
+from tfr_ext.training.fitting import checkpoints, run_progress
 
 # Two of the four epochs of `CONFIG`, trained on stack A when models and training were
 # made of TensorFlow Ranking's classes.
@@ -90,7 +90,7 @@ def test_a_half_run_of_the_other_keras_is_refused(half):
 
 @pytest.mark.skipif(not KERAS_3, reason="the run is one of Keras 2")
 def test_the_best_epoch_of_the_other_keras_is_refused():
-    progress = checkpoints.read_progress(str(HALF / "checkpoints"))
+    progress = run_progress.read_progress(str(HALF / "checkpoints"))
     model = models.model_builder(3, models.MLPScorer([3])).build()
     with pytest.raises(ValueError, match="best-2: .* Keras 2 wrote it"):
         checkpoints.restore_best(model, str(HALF / "checkpoints"), progress)
@@ -103,7 +103,7 @@ def test_another_model_is_refused(tmp_path):
         for sizes in ([3], [3, 3])
     )
     tf.train.Checkpoint(model=small).write(str(tmp_path / "best-1"))
-    progress = checkpoints.Progress(epochs=1, best_epoch=1)
+    progress = run_progress.Progress(epochs=1, best_epoch=1)
     with pytest.raises(ValueError, match="best-1: the checkpoint cannot be read"):
         checkpoints.restore_best(large, str(tmp_path), progress)
     again = models.model_builder(3, models.MLPScorer([3])).build()

@@ -146,6 +146,7 @@ def _of_collection(
                 f"{telling[0].path} and {other!r} in {member.path} (see metrics.json "
                 "next to them)." + _REMEDIES.get(field, "")
             )
+    _check_what_is_left_out(telling)
     notes = []
     if silent:
         notes.append(
@@ -153,6 +154,23 @@ def _of_collection(
             f"unknown, as they have no metrics.json next to them: {silent[0]}."
         )
     return agreed, notes
+
+
+def _check_what_is_left_out(members: Sequence[Evaluated]) -> None:
+    """Checks that as much was cut off the lists of a query in each directory.
+
+    Raises:
+        ValueError: if not.
+    """
+    first: dict[frozenset[str], Evaluated] = {}
+    for member in members:
+        other = first.setdefault(frozenset(member.queries), member)
+        if member.left_out != other.left_out:
+            raise ValueError(
+                "The metrics do not have the same meaning: of the lists, "
+                f"{other.left_out} in {other.path}, and {member.left_out} in "
+                f"{member.path} (see metrics.json next to them)."
+            )
 
 
 def seed_notes(run: Run) -> list[str]:

@@ -43,6 +43,7 @@ class Evaluated:
             without that file.
         collection: the collection, if the command line names some; its name and a
             colon are then the beginning of each query's name.
+        left_out: in words, how much was cut off the lists; None if lists are not cut.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Evaluated:
     seed: int | None
     history: dict[str, np.ndarray]
     collection: str = ""
+    left_out: str | None = None
 
     def aligned(self, metric: str, queries: Sequence[str]) -> np.ndarray:
         """Returns the values of a metric in another order of the same queries."""
@@ -248,7 +250,7 @@ def _read_directory(path: str) -> Evaluated:
         curves = os.path.join(directory, "history.tsv")
         if os.path.exists(curves):
             history = _read_table(curves, "epoch", any_number=True)[1]
-    convention = report.get("convention")
+    convention, left_out = report.get("convention"), None
     if convention is not None:
         if "missing_queries" in report:
             # Only TREC runs have this, and in older records it is wrong for them.
@@ -258,12 +260,13 @@ def _read_directory(path: str) -> Evaluated:
         cut = report.get("eval_list_size") or {}
         if cut.get("test"):
             # Lists that are truncated differently are a different task.
-            said = ", ".join(
-                f"{k.replace('_', ' ')} {v}" for k, v in cut["test"].items()
-            )
-            convention = {**convention, "lists_cut": said}
+            said = [f"{k.replace('_', ' ')} {v}" for k, v in cut["test"].items()]
+            rules = [*cut["test"], "lists_cut"].index("lists_cut")  # Then come counts.
+            convention = {**convention, "lists_cut": ", ".join(said[:rules])}
+            left_out = ", ".join(said[rules:])
     return Evaluated(
-        file, tuple(queries), values, convention, report.get("seed"), history
+        *(file, tuple(queries), values, convention, report.get("seed"), history),
+        left_out=left_out,
     )
 
 

@@ -179,7 +179,8 @@ class TrainingConfig(Settings):
     overwrite: bool = setting(
         False,
         "Replace the run in `model_dir`, except its exported versions, as soon as the "
-        "first epoch of the new run has ended.",
+        "new run saves a checkpoint, which is at the end of its first epoch or after "
+        "`checkpoint_minutes`.",
         group="run",
     )
     checkpoint_epochs: int = setting(
@@ -188,6 +189,13 @@ class TrainingConfig(Settings):
         "from the last one. Values above 1 save time when epochs are short.",
         group="run",
         low=1,
+    )
+    checkpoint_minutes: float = setting(
+        10.0,
+        "Minutes after which training saves everything in the middle of an epoch, "
+        "from where it then goes on; 0 for never.",
+        group="run",
+        low=0.0,
     )
     draw_curves: bool = setting(True, "Draw curves.png at the end.", group="run")
     export_model: bool = setting(

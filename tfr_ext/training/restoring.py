@@ -19,7 +19,7 @@ from tfr_ext.models.transforms.transform_forms import (
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.ensembles import members
-from tfr_ext.training.fitting import checkpoints
+from tfr_ext.training.fitting import checkpoints, run_progress
 from tfr_ext.training.sources import data_splits
 
 # Added to the seed of a run for that of the noise.
@@ -75,7 +75,7 @@ def best_model(
         models = [best_model(one, splits, head) for one in members.configs(config)]
         return combined_model(models, config.ensemble)
     saved = os.path.join(config.model_dir or "", "checkpoints")
-    progress = checkpoints.read_progress(saved)
+    progress = run_progress.read_progress(saved)
     if progress is None:
         raise ValueError(f"{saved} has no checkpoint of the finished run.")
     with precision(config.mixed_precision):

@@ -11,7 +11,7 @@ from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.training import outputs, run_file, written
 from tfr_ext.training.ensembles import members
-from tfr_ext.training.fitting import checkpoints
+from tfr_ext.training.fitting import run_progress
 from tfr_ext.training.sources import data_splits
 
 _ANEW = "Name another directory, or start again in this one with `overwrite=True`."
@@ -112,13 +112,13 @@ class RunDirectory:
 
     @property
     def has_trained(self) -> bool:
-        """Whether there is a run that has finished an epoch, and saved it."""
+        """Whether there is a run that has saved what it trained."""
         if self.is_finished or any(
             RunDirectory(one).has_trained for one in self._members
         ):
             return True
-        progress = checkpoints.read_progress(self.files.path("checkpoints"))
-        return progress is not None and progress.epochs > 0
+        progress = run_progress.read_progress(self.files.path("checkpoints"))
+        return progress is not None and progress.has_begun
 
     @property
     def is_finished(self) -> bool:

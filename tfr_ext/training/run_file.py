@@ -29,6 +29,7 @@ from tfr_ext.training.config import EvaluationConfig, TrainingConfig
 # run.
 NOT_PART_OF_A_RUN = (
     "checkpoint_epochs",
+    "checkpoint_minutes",
     "draw_curves",
     "export_model",
     "manual_dir",

@@ -32,6 +32,7 @@ from tfr_ext.training.fitting import (
     fitter,
     lists_datasets,
     replicas,
+    run_progress,
     user_callbacks,
 )
 from tfr_ext.training.sources import data_splits, memory_source
@@ -315,7 +316,7 @@ class _Run:
         histories = []
         for one in members.configs(config) if config.num_models > 1 else [config]:
             saved = os.path.join(one.model_dir or "", "checkpoints")
-            progress = checkpoints.read_progress(saved)
+            progress = run_progress.read_progress(saved)
             histories += [] if progress is None else [progress.history]
         whole = len(histories) == config.num_models
         return TrainingResult(

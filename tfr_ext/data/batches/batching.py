@@ -247,7 +247,10 @@ class BatchedLists:
         return float(padded / max(1, self._lists.num_items))
 
     def dataset(
-        self, steps: int | None = None, epochs: Sequence[int] | None = None
+        self,
+        steps: int | None = None,
+        epochs: Sequence[int] | None = None,
+        done: int = 0,
     ) -> tf.data.Dataset:
         """Returns a dataset of one epoch; each iteration over it is the next epoch.
 
@@ -256,6 +259,7 @@ class BatchedLists:
                 of passes over the lists. A whole pass by default.
             epochs: numbers of the epochs that each iteration yields, one after the
                 other. The next epoch by default.
+            done: number of batches that the first of these epochs leaves out.
         """
         steps = steps or self.num_batches
 
@@ -265,21 +269,22 @@ class BatchedLists:
                 numbers = [self.epoch]
                 self.epoch += 1
             for epoch in numbers:
-                yield from self._batches(epoch, steps)
+                left_out = done if epoch == numbers[0] else 0
+                yield from self._batches(epoch, steps, left_out)
 
         signature = batch_signature(
             self._lists.num_features, self._num_grades, self._lists.has_weights
         )
         dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
-        count = steps * (1 if epochs is None else len(epochs))
+        count = steps * (1 if epochs is None else len(epochs)) - done
         cardinality = tf.data.experimental.assert_cardinality(count)
         return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
 
-    def _batches(self, epoch: int, steps: int) -> Iterator[Batch]:
-        """Yields the batches of an epoch."""
+    def _batches(self, epoch: int, steps: int, done: int) -> Iterator[Batch]:
+        """Yields the batches of an epoch after the first `done`."""
         order: list[np.ndarray] = []
         lists = self._lists
-        for step in range(epoch * steps, (epoch + 1) * steps):
+        for step in range(epoch * steps + done, (epoch + 1) * steps):
             number, position = divmod(step, self.num_batches)
             if position == 0 or not order:
                 order = self.order(number)

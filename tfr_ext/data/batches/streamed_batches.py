@@ -85,13 +85,17 @@ class StreamedBatches:
         return self._measure(epoch)[1] / max(1, self._lists.num_items)
 
     def dataset(
-        self, steps: int | None = None, epochs: Sequence[int] | None = None
+        self,
+        steps: int | None = None,
+        epochs: Sequence[int] | None = None,
+        done: int = 0,
     ) -> tf.data.Dataset:
         """Returns a dataset of one epoch; each iteration over it is the next epoch.
 
         Args:
             steps: number of batches of an epoch, `num_batches` by default.
             epochs: as of `BatchedLists.dataset`.
+            done: as of `BatchedLists.dataset`.
         """
         steps = steps or self.num_batches
 
@@ -101,7 +105,8 @@ class StreamedBatches:
                 numbers = [self.epoch]
                 self.epoch += 1
             for epoch in numbers:
-                yield from self._batches(epoch, steps)
+                left_out = done if epoch == numbers[0] else 0
+                yield from self._batches(epoch, steps, left_out)
 
         dataset = tf.data.Dataset.from_generator(
             batches,
@@ -109,17 +114,17 @@ class StreamedBatches:
                 self._lists.num_features, self._num_grades, self._lists.has_weights
             ),
         )
-        count = steps * (1 if epochs is None else len(epochs))
+        count = steps * (1 if epochs is None else len(epochs)) - done
         cardinality = tf.data.experimental.assert_cardinality(count)
         return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
 
-    def _batches(self, epoch: int, steps: int) -> Iterator[Batch]:
-        """Yields the batches of an epoch."""
-        number, skipped = 0, epoch * steps
+    def _batches(self, epoch: int, steps: int, done: int) -> Iterator[Batch]:
+        """Yields the batches of an epoch after the first `done`."""
+        number, skipped = 0, epoch * steps + done
         while skipped >= self._measure(number)[0]:
             skipped -= self._measure(number)[0]
             number += 1
-        left = steps
+        left = steps - done
         while True:
             read = functools.partial(
                 self._lists.pieces, label_transform=self._label_transform, epoch=number

@@ -107,25 +107,34 @@ def _not_finite(values: tf.Tensor) -> str:
 class StopAtBadLoss(tf.keras.callbacks.Callback):
     """Ends training with an error when the loss is NaN or infinite."""
 
-    def __init__(self, batch: Callable[[int, int], tuple] | None = None) -> None:
+    def __init__(
+        self,
+        batch: Callable[[int, int], tuple] | None = None,
+        batches_before: Callable[[int], int] = lambda epoch: 0,
+    ) -> None:
         """Initialises the callback.
 
         Args:
             batch: returns the training batch with an epoch and a number, both from 0,
                 to look for the cause in it.
+            batches_before: returns how many batches of an epoch were done before `fit`
+                began in the middle of it.
         """
         super().__init__()
-        self._epoch = self._next = 0
+        self._epoch = self._next = self._before = 0
         self._batch = batch
+        self._batches_before = batches_before
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """See `tf.keras.callbacks.Callback`."""
-        self._epoch, self._next = epoch, 0
+        self._epoch = epoch
+        self._next = self._before = self._batches_before(epoch)
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """See `tf.keras.callbacks.Callback`."""
+        batch += self._before
         first, self._next = self._next, batch + 1
         loss = float((logs or {}).get("loss", 0.0))
         if loss - loss != 0:  # NaN or infinite

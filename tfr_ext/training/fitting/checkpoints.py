@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,55 +17,20 @@ import tensorflow as tf
 
 from tfr_ext.core import which_keras
 from tfr_ext.core.files import write_atomically
+from tfr_ext.core.system import termination
+from tfr_ext.training.fitting import replicas
+from tfr_ext.training.fitting.run_progress import (
+    REMEDY,
+    STATE_FILE,
+    Progress,
+    read_progress,
+)
 
-_STATE_FILE = "state.json"
 # Our files in a directory of checkpoints, including half-written ones.
-_CHECKPOINT = re.compile(r"(last|best)-\d+(_temp|\.[^/]*)")
+_CHECKPOINT = re.compile(r"(last|best)-\d+(-\d+)?(_temp|\.[^/]*)")
 # Found in the names that a model of the other Keras gives its variables.
 _OTHER_KERAS = "/_operations/" if which_keras.IS_KERAS_2 else "/layer_with_weights-"
-_REMEDY = (
-    "Start again: `train` does so with `overwrite=True`; elsewhere, remove the "
-    "directory of the checkpoints."
-)
 FILES = re.compile(rf"{_CHECKPOINT.pattern}|state\.json(\.writing)?")
-
-
-@dataclasses.dataclass
-class Progress:
-    """How far a run has come.
-
-    Attributes:
-        epochs: number of finished epochs.
-        history: losses and metrics of each finished epoch.
-        best_epoch: the best epoch by the monitored metric, counted from 1; 0 before.
-        stopped: whether early stopping ended the run.
-    """
-
-    epochs: int = 0
-    history: dict[str, list[float]] = dataclasses.field(default_factory=dict)
-    best_epoch: int = 0
-    stopped: bool = False
-
-    def __post_init__(self) -> None:
-        """Checks the content of a file.
-
-        Raises:
-            TypeError: if an attribute has another type.
-            ValueError: if the attributes contradict each other.
-        """
-        if type(self.epochs) is not int or type(self.best_epoch) is not int:
-            raise TypeError("`epochs` and `best_epoch` must be integers")
-        if type(self.stopped) is not bool:
-            raise TypeError("`stopped` must be true or false")
-        if not isinstance(self.history, dict) or not all(
-            isinstance(values, list) and all(type(v) in (int, float) for v in values)
-            for values in self.history.values()
-        ):
-            raise TypeError("`history` must have lists of numbers")
-        if not min(self.epochs, 1) <= self.best_epoch <= self.epochs:
-            raise ValueError("`best_epoch` must be one of the finished epochs")
-        if any(len(values) > self.epochs for values in self.history.values()):
-            raise ValueError("`history` must not have more values than `epochs`")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,41 +50,17 @@ class Trained:
     best_epoch: int
 
 
-def read_progress(directory: str) -> Progress | None:
-    """Reads from its checkpoints how far a run has come.
-
-    Args:
-        directory: directory of the checkpoints.
-
-    Returns:
-        The progress; None if no epoch was saved.
-
-    Raises:
-        ValueError: if the file that says so is not one that `ResumableTraining` writes.
-    """
-    path = os.path.join(directory, _STATE_FILE)
-    if not os.path.lexists(path):
-        return None
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-        names = [field.name for field in dataclasses.fields(Progress)]
-        if not isinstance(content, dict) or not {*content} <= {*names}:
-            raise ValueError(f"expected an object with {', '.join(names)}")
-        return Progress(**content)
-    except (OSError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} does not say how far training has come: {error}. {_REMEDY}"
-        ) from error
-
-
 class ResumableTraining(tf.keras.callbacks.Callback):
     """Keeps the best epoch, stops early, and saves everything after each epoch.
 
-    The directory holds `state.json`, which names the checkpoint of the last saved epoch
-    (weights and optimizer) and that of the best epoch (weights), and has the history.
-    It is replaced by a rename after both are written: whenever training is killed, the
-    directory describes the end of the last epoch or of the one before.
+    The directory holds `state.json`, which names the last checkpoint (weights and
+    optimizer) and that of the best epoch (weights), and has the history. It is replaced
+    by a rename after both are written: whenever training is killed, the directory
+    describes the end of the last epoch or of the one before, or, as `minutes` says, a
+    batch between them. A checkpoint in an epoch also has the metrics of its batches.
+
+    If it is asked to end (`termination`), it saves after the batch, or after the epoch
+    if that was the last, and raises `KeyboardInterrupt`.
 
     Under a strategy of several workers every worker has to take part in saving; those
     that are not the `writer` write to a directory that they throw away.
@@ -135,6 +77,8 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         every: int = 1,
         resume: bool = True,
         before_writing: Callable[[], None] = lambda: None,
+        minutes: float = 0.0,
+        agreement: replicas.Agreement | None = None,
     ):
         """Initialises the callback.
 
@@ -149,8 +93,11 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             every: number of epochs from one save to the next; the last epoch is always
                 saved.
             resume: whether to go on from the checkpoints that are there.
-            before_writing: called by the writer after the first epoch, before anything
-                is written.
+            before_writing: called by the writer before anything is written.
+            minutes: minutes from one save to the next in the middle of an epoch; 0 for
+                none.
+            agreement: of all workers on when they save; without it, this process
+                decides.
         """
         super().__init__()
         self._directory = directory
@@ -164,10 +111,17 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         self._before_writing: Callable[[], None] | None = before_writing
         # Weights of the best epoch, if they are not saved yet.
         self._best_weights: list[np.ndarray] | None = None
+        self._seconds = 60 * minutes
+        self._agreement = agreement or replicas.Agreement(None)
+        self._calls = 0
+        self._saved_at = time.monotonic()
+        # Of the epoch in which training goes on: number of batches that are done, and
+        # the checkpoint that has their metrics.
+        self._done, self._partial = 0, ""
         self.progress = Progress()
 
     def restore(self, model: tf.keras.Model) -> Progress:
-        """Restores a compiled model to its state after the last finished epoch.
+        """Restores a compiled model to its state at the last checkpoint.
 
         Args:
             model: the model, built and compiled as before.
@@ -186,13 +140,16 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             self._check_empty()
             return self.progress
         self.progress = found
-        if found.epochs:
+        if found.has_begun:
             # If it were built again, Keras 3's optimizer for float16 would have two
             # loss scales.
             if not getattr(model.optimizer, "built", False):
                 model.optimizer.build(model.trainable_variables)
             checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
-            _read(checkpoint, self._path("last", found.epochs), whole=True)
+            path = self._path("last", found.epochs, found.batches)
+            # Keras gives metrics their variables later.
+            _read(checkpoint, path, whole=not found.batches)
+            self._done, self._partial = found.batches, path if found.batches else ""
         return self.progress
 
     def restore_best(self, model: tf.keras.Model) -> None:
@@ -203,12 +160,47 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         """
         restore_best(model, self._directory, self.progress)
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """See `tf.keras.callbacks.Callback`."""
-        if self._writer and self._before_writing is not None:
-            self._before_writing()
-            self._before_writing = None
+        self._saved_at = time.monotonic()
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        if self._partial:  # Keras has just reset the metrics.
+            _read(_metrics(self.model), self._partial)
+            self._partial = ""
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """See `tf.keras.callbacks.Callback`.
+
+        Raises:
+            KeyboardInterrupt: if training is asked to end.
+        """
+        self._calls += 1
+        if batch + 1 == self.params["steps"] or self._calls % self._agreement.every:
+            return
+        due = 0 < self._seconds <= time.monotonic() - self._saved_at
+        if self._agreement.any(due or termination.is_requested()):
+            self.progress.batches = self._done + batch + 1
+            self._save_all()
+            if self._agreement.any(termination.is_requested()):
+                termination.end()
+
+    def batches_before(self, epoch: int) -> int:
+        """Returns how many batches of an epoch, from 0, were done before this call."""
+        return self._done if epoch == self.progress.epochs else 0
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`.
+
+        Raises:
+            KeyboardInterrupt: if training is asked to end.
+        """
+        self._claim()
         progress = self.progress
+        progress.batches = self._done = 0
         before = progress.history.get(self._monitor, [])
         for name, value in (logs or {}).items():
             progress.history.setdefault(name, []).append(float(value))
@@ -220,16 +212,26 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         if self._patience and waited >= self._patience:
             progress.stopped = True
             self.model.stop_training = True
-        if progress.epochs % self._every == 0:
+        asked = self._agreement.any(termination.is_requested())
+        if asked or progress.epochs % self._every == 0:
             self._save_all()
+        if asked:
+            termination.end()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """See `tf.keras.callbacks.Callback`."""
         if self.progress.epochs % self._every:
             self._save_all()
 
+    def _claim(self) -> None:
+        """Says, once, that something will be written."""
+        if self._writer and self._before_writing is not None:
+            self._before_writing()
+            self._before_writing = None
+
     def _save_all(self) -> None:
         epochs, model = self.progress.epochs, self.model
+        self._claim()
         if self._writer and read_progress(self._directory) is None:
             # Without this file, nothing says whose an unfinished checkpoint is.
             self._write_state(Progress())
@@ -241,18 +243,18 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             )
             model.set_weights(weights)
             self._best_weights = None
-        self._save(
-            "last",
-            epochs,
-            tf.train.Checkpoint(model=model, optimizer=model.optimizer),
-        )
+        everything = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+        if self.progress.batches:
+            everything.metrics = _metrics(model).metrics
+        self._save("last", epochs, everything, self.progress.batches)
         if self._writer:
             self._write_state(self.progress)
             self._remove_others()
+        self._saved_at = time.monotonic()
 
     def _write_state(self, progress: Progress) -> None:
         text = json.dumps(dataclasses.asdict(progress), indent=1)
-        write_atomically(os.path.join(self._directory, _STATE_FILE), text)
+        write_atomically(os.path.join(self._directory, STATE_FILE), text)
 
     def _is_better(self, value: float, before: list[float]) -> bool:
         if not self.progress.best_epoch:
@@ -260,13 +262,16 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         best = before[self.progress.best_epoch - 1]
         return self._sign * (value - best) > self._min_delta
 
-    def _path(self, kind: str, epoch: int) -> str:
-        return os.path.join(self._directory, f"{kind}-{epoch}")
+    def _path(self, kind: str, epoch: int, batches: int = 0) -> str:
+        name = f"{kind}-{epoch}-{batches}" if batches else f"{kind}-{epoch}"
+        return os.path.join(self._directory, name)
 
-    def _save(self, kind: str, epoch: int, checkpoint: tf.train.Checkpoint) -> None:
+    def _save(
+        self, kind: str, epoch: int, checkpoint: tf.train.Checkpoint, batches: int = 0
+    ) -> None:
         if self._writer:
             os.makedirs(self._directory, exist_ok=True)
-            checkpoint.write(self._path(kind, epoch))
+            checkpoint.write(self._path(kind, epoch, batches))
             return
         with tempfile.TemporaryDirectory() as aside:
             checkpoint.write(os.path.join(aside, kind))
@@ -277,18 +282,28 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         found = sorted(filter(_CHECKPOINT.fullmatch, names))
         if found:
             raise ValueError(
-                f"{self._directory} has {found[0]}, but no {_STATE_FILE} that says "
+                f"{self._directory} has {found[0]}, but no {STATE_FILE} that says "
                 "which training it belongs to. Name another directory, or move the "
                 "checkpoints away."
             )
 
     def _remove_others(self) -> None:
         """Removes checkpoints that `state.json` does not name, old or unfinished."""
-        kept = {f"last-{self.progress.epochs}", f"best-{self.progress.best_epoch}"}
+        found = self.progress
+        last = self._path("last", found.epochs, found.batches)
+        kept = {os.path.basename(last), f"best-{found.best_epoch}"}
         for name in os.listdir(self._directory):
             if _CHECKPOINT.fullmatch(name) and name.split(".")[0] not in kept:
                 path = os.path.join(self._directory, name)
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
+def _metrics(model: tf.keras.Model) -> tf.train.Checkpoint:
+    """Returns a checkpoint of the metrics of an epoch so far."""
+    variables = [v for metric in model.metrics for v in metric.variables]
+    if not which_keras.IS_KERAS_2:
+        variables = [variable.value for variable in variables]
+    return tf.train.Checkpoint(metrics=variables)
 
 
 def restore_best(model: tf.keras.Model, directory: str, progress: Progress) -> None:
@@ -328,5 +343,5 @@ def _read(checkpoint: tf.train.Checkpoint, path: str, whole: bool = False) -> No
     ) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"{path}: the checkpoint cannot be read: {reason}. {_REMEDY}"
+            f"{path}: the checkpoint cannot be read: {reason}. {REMEDY}"
         ) from error

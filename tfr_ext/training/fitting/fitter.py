@@ -14,6 +14,7 @@ from absl import logging
 
 from tfr_ext import losses, models
 from tfr_ext.core import quiet, which_keras
+from tfr_ext.core.system import termination
 from tfr_ext.core.telling import say
 from tfr_ext.evaluation import Convention, higher_is_better
 from tfr_ext.training import diagnosis
@@ -63,6 +64,8 @@ class Hparams:
         loss_diagnostics: whether training is measured after each epoch, see
             `diagnosis.TrainingDiagnosis`, and the loss's own metrics are computed.
         checkpoint_epochs: number of epochs from one checkpoint to the next.
+        checkpoint_minutes: minutes from one checkpoint to the next in the middle of an
+            epoch; 0 for none.
         steps_per_execution: number of training steps that TensorFlow runs in one call
             from Python. Keras 3 makes whole calls only, and so gets the largest number
             that divides the steps of an epoch.
@@ -91,6 +94,7 @@ class Hparams:
     label_values: Sequence[float] | None = None
     loss_diagnostics: bool = False
     checkpoint_epochs: int = 1
+    checkpoint_minutes: float = 0.0
     steps_per_execution: int = 1
     resume: bool = True
 
@@ -106,7 +110,7 @@ class Fitter:
     """Trains with any loss by key, and keeps the best epoch by a ranking metric.
 
     `checkpoints/` and `tensorboard/` appear under `hparams.model_dir`. Interrupted
-    training goes on from the last finished epoch, with the same result as without the
+    training goes on from the last checkpoint, with the same result as without the
     interruption.
     """
 
@@ -127,8 +131,7 @@ class Fitter:
             hparams: hyper-parameters.
             strategy: the strategy under which to train; None for one device. A strategy
                 for several workers must be created before TensorFlow does anything.
-            before_writing: called by the writer at the end of its first epoch, before
-                anything is written.
+            before_writing: called by the writer before anything is written.
             callbacks: further callbacks for `fit`, after all others.
 
         Raises:
@@ -168,6 +171,8 @@ class Fitter:
             every=hparams.checkpoint_epochs,
             resume=hparams.resume,
             before_writing=before_writing,
+            minutes=hparams.checkpoint_minutes,
+            agreement=replicas.Agreement(strategy),
         )
 
     @property
@@ -194,7 +199,8 @@ class Fitter:
 
     def build_callbacks(self) -> list[tf.keras.callbacks.Callback]:
         """Returns the callbacks for a bad loss, the checkpoints and TensorBoard."""
-        callbacks = [diagnosis.StopAtBadLoss(self._batch), self._training]
+        stop = diagnosis.StopAtBadLoss(self._batch, self._training.batches_before)
+        callbacks = [stop, self._training]
         if self.is_writer and importlib.util.find_spec("tensorboard") is not None:
             logs = os.path.join(self._hparams.model_dir, "tensorboard")
             callbacks.append(late_tensorboard.LateTensorBoard(logs))
@@ -223,24 +229,20 @@ class Fitter:
         with replicas.scope(self._strategy), quiet.without(_SLOW_CALLBACK):
             model, first = self._compiled()
             progress = self._training.restore(model)
-            if progress.epochs and verbose:
-                print(f"Going on after epoch {progress.epochs}.")
-            if progress.epochs < hparams.num_epochs and not progress.stopped:
-                # One iterator serves all epochs: ending one takes as long as several
-                # steps.
-                left = range(progress.epochs, hparams.num_epochs)
-                train = self._dataset_builder.batches_of(left, hparams.steps_per_epoch)
-                valid = self._dataset_builder.build_valid_dataset()
-                model.fit(
-                    train,
-                    steps_per_epoch=self._steps,
-                    shuffle=False,
-                    initial_epoch=progress.epochs,
-                    epochs=hparams.num_epochs,
-                    validation_data=valid.take(hparams.validation_steps or -1),
-                    callbacks=[*first, *self.build_callbacks(), *self._callbacks],
-                    verbose=verbose if self.is_writer else 0,
-                )
+            if verbose and progress.has_begun:
+                print(f"Going on after {progress.describe()}.")
+            callbacks = [*first, *self.build_callbacks(), *self._callbacks]
+            valid = self._dataset_builder.build_valid_dataset()
+            valid = valid.take(hparams.validation_steps or -1)
+            shown = verbose if self.is_writer else 0
+            with termination.heeded():
+                if progress.batches:
+                    # Gives the metrics the variables that are to be restored.
+                    model.evaluate(valid.take(1), verbose=0)
+                    last, done = progress.epochs + 1, progress.batches
+                    self._fit(model, last, valid, callbacks, shown, done)
+                if not (progress.stopped or model.stop_training):
+                    self._fit(model, hparams.num_epochs, valid, callbacks, shown)
         # The writer may still be writing the checkpoint that the others will read.
         self.wait_for_all()
         # Built outside the strategy, so that one worker alone can read and use it.
@@ -249,6 +251,41 @@ class Fitter:
         if hparams.grade_values is not None:
             best = models.with_expected_grade(best, hparams.grade_values)
         return checkpoints.Trained(best, progress.history, progress.best_epoch)
+
+    def _fit(
+        self,
+        model: tf.keras.Model,
+        last: int,
+        valid: tf.data.Dataset,
+        callbacks: Sequence[tf.keras.callbacks.Callback],
+        verbose: int,
+        done: int = 0,
+    ) -> None:
+        """Trains to the end of an epoch.
+
+        Args:
+            model: the compiled model.
+            last: the epoch, counted from 1.
+            valid: the batches to validate on.
+            callbacks: the callbacks.
+            verbose: as Keras has it.
+            done: number of batches of the first epoch that are done.
+        """
+        epochs = self._training.progress.epochs
+        if epochs == last:
+            return
+        # One iterator serves all epochs: ending one takes as long as several steps.
+        steps, data = self._hparams.steps_per_epoch, self._dataset_builder
+        model.fit(
+            data.batches_of(range(epochs, last), steps, done),
+            steps_per_epoch=self._steps - done,
+            shuffle=False,
+            initial_epoch=epochs,
+            epochs=last,
+            validation_data=valid,
+            callbacks=callbacks,
+            verbose=verbose,
+        )
 
     def wait_for_all(self) -> None:
         """Waits until all workers are here; returns at once where there is one."""

@@ -46,3 +46,4 @@ class LateTensorBoard(tf.keras.callbacks.Callback):
         """See `tf.keras.callbacks.Callback`."""
         if self._board is not None:
             self._board.on_train_end(logs)
+            self._board = None  # `fit` may be called again.

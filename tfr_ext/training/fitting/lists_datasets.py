@@ -64,15 +64,16 @@ class ListsDatasets:
         self._valid_bytes = 4 * valid.features.size * self.valid.padding_waste()
 
     def batches_of(
-        self, epochs: Sequence[int], steps: int | None = None
+        self, epochs: Sequence[int], steps: int | None = None, done: int = 0
     ) -> tf.data.Dataset:
         """Returns the batches of training in some epochs, one after the other.
 
         Args:
             epochs: numbers of the epochs, from 0.
             steps: number of batches of an epoch; a whole pass by default.
+            done: number of batches that the first of these epochs leaves out.
         """
-        return self.train.dataset(steps, epochs)
+        return self.train.dataset(steps, epochs, done)
 
     def build_valid_dataset(self) -> tf.data.Dataset:
         """Returns the batches to validate on."""

@@ -45,12 +45,50 @@ def is_writer(strategy: tf.distribute.Strategy | None) -> bool:
     )
 
 
+class Agreement:
+    """Lets all workers do something after the same batch.
+
+    Attributes:
+        every: number of batches from one question to the next.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy | None):
+        """Initialises the agreement.
+
+        Args:
+            strategy: the strategy under which they train.
+        """
+        has_workers = getattr(strategy, "cluster_resolver", None) is not None
+        self._strategy = strategy if has_workers else None
+        # A question takes a message to each worker and back.
+        self.every = 16 if has_workers else 1
+
+    def any(self, mine: bool) -> bool:
+        """Returns whether any worker says True; all must call it together.
+
+        Args:
+            mine: what this one says.
+        """
+        if self._strategy is None:
+            return mine
+        return bool(self._total(tf.constant(float(mine))) > 0)
+
+    @tf.function(reduce_retracing=True)
+    def _total(self, mine: tf.Tensor) -> tf.Tensor:
+        def sum_over_all() -> tf.Tensor:
+            context = tf.distribute.get_replica_context()
+            # A tensor of this replica, which so has a device.
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(mine))
+
+        assert self._strategy is not None
+        found = self._strategy.run(sum_over_all)
+        return self._strategy.experimental_local_results(found)[0]
+
+
 def wait_for_all(strategy: tf.distribute.Strategy | None) -> None:
     """Waits until all workers are here; returns at once if there is only one.
 
     Args:
         strategy: the strategy under which they train.
     """
-    if strategy is not None and getattr(strategy, "cluster_resolver", None) is not None:
-        everyone = strategy.run(lambda: tf.ones([]))
-        strategy.reduce(tf.distribute.ReduceOp.SUM, everyone, axis=None)
+    Agreement(strategy).any(False)

@@ -1,0 +1,68 @@
+"""The wish that this process ends soon, which work heeds where it loses nothing.
+
+A cloud sends SIGTERM some seconds before it takes a machine away. A command that gets
+it calls `request`; training asks `is_requested` after each batch, and saves all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import NoReturn
+
+
+class _State:
+    """Whether somebody heeds the wish, and whether there is one."""
+
+    listeners = 0
+    requested = False
+
+
+@contextlib.contextmanager
+def heeded() -> Iterator[None]:
+    """Tells, in its context, that `is_requested` is asked again and again.
+
+    Examples:
+        >>> request()  # Nobody would heed it.
+        False
+        >>> with heeded():
+        ...     print(is_requested(), request(), is_requested())
+        False True True
+        >>> is_requested()
+        False
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if callable(handler) and threading.current_thread() is threading.main_thread():
+        # TensorFlow's strategy for several workers has put its own in its place.
+        signal.signal(signal.SIGTERM, handler)
+    _State.listeners += 1
+    try:
+        yield
+    finally:
+        _State.listeners -= 1
+        if not _State.listeners:
+            _State.requested = False
+
+
+def request() -> bool:
+    """Asks the work to end; returns whether it will heed that."""
+    _State.requested = _State.listeners > 0
+    return _State.requested
+
+
+def is_requested() -> bool:
+    """Returns whether the work should end."""
+    return _State.requested
+
+
+def end() -> NoReturn:
+    """Ends the work, also if the wish came to another worker.
+
+    Raises:
+        KeyboardInterrupt: always.
+    """
+    if not _State.requested:
+        signal.raise_signal(signal.SIGTERM)
+    raise KeyboardInterrupt
