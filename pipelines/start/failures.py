@@ -33,6 +33,8 @@ _SIZES = (
     *("shard_megabytes", "synthetic_num_queries", "synthetic_list_size"),
 )
 _PLACES = ("model_dir", "output_dir", "output", "cells_dir", "data_dir")
+# How TensorFlow names another process of a cluster.
+_PEER = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
 # How NumPy refuses arrays that no machine can hold.
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
 _ROOM = "Free some space there, or name a directory on another disk."
@@ -56,6 +58,15 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
     if isinstance(error, (OSError, tf.errors.OpError)) and full:
         told = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
         return f"{_disk(full[1], values)} {told}. {_ROOM} ({first})"
+    peer = _PEER.search(text)
+    if isinstance(error, tf.errors.OpError) and peer and "TF_CONFIG" in os.environ:
+        lines = text.splitlines()
+        told = next((line for line in lines if "aborted by" in line), first)
+        return (
+            f"{peer[1].capitalize()} {peer[2]} of TF_CONFIG is gone, or cannot be "
+            "reached. Start the same command again in all processes: they go on from "
+            f"the last checkpoint. ({told})"
+        )
     if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)) or (
         isinstance(error, ValueError) and text.startswith(_TOO_LARGE)
     ):

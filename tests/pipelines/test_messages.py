@@ -288,6 +288,28 @@ def test_a_full_disk_is_told_before_what_tensorflow_says(
     assert "Free some space there" in text and "\n" not in text
 
 
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        (
+            "Graph execution error:\n\nDetected at node x\n  File y\n\nCollective ops "
+            "is aborted by: Error reported from /job:worker/task:1: Task "
+            "/job:worker/replica:0/task:1 heartbeat timeout.",
+            "Worker 1 of TF_CONFIG is gone, ",
+        ),
+        ("/job:chief/replica:0/task:0 is down", "Chief 0 of TF_CONFIG is gone, "),
+        ("The error is of no other process.", "The error is of no"),
+    ],
+)
+def test_a_worker_that_is_gone_is_named_in_a_line(text, told, monkeypatch):
+    error = tf.errors.UnavailableError(None, None, text)
+    assert not failures.explain(error).startswith("Worker 1 of TF_CONFIG")
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    found = failures.explain(error)
+    assert found.startswith(told) and "\n" not in found
+    assert "Detected" not in found and "Graph execution" not in found
+
+
 @pytest.mark.grid
 def test_a_disk_that_is_full_at_each_file_of_training(tmp_path):
     """The more a process may write to a file, the later it meets the limit."""

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -92,12 +93,15 @@ def free_ports(count):
     return ports
 
 
-def started(directory, tasks, cluster, *command):
+def started(directory, tasks, cluster, command, *arguments):
     """Starts the workers of a cluster."""
+    # What another module runs, it gets before its flags.
+    flags = [x for x in arguments if x.startswith("--")]
+    first = [x for x in arguments if not x.startswith("--")]
     return [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", *command, *FLAGS),
+                *(sys.executable, "-m", command, *first, *FLAGS, *flags),
                 f"--model_dir={directory}",
                 "--strategy=multi_worker",
             ],
@@ -187,6 +191,32 @@ def test_if_one_worker_must_end_all_save_and_end(alone, tmp_path):
     outputs = ended(started(model, tasks, cluster, "pipelines.train"))
     assert "Going on after epoch 1." in outputs[0][0]
     assert_same_run(model, alone)
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_one_of_three_is_killed(alone, tmp_path, victim):
+    """The others end soon and name it; all started again go on to the same end."""
+    model = tmp_path / "model"
+    cluster, tasks = workers(3)
+    command = ("pipelines.train", "--num_epochs=12", "--early_stopping_patience=0")
+    processes = started(model, tasks, cluster, *command)
+    for line in processes[0].stdout:
+        if line.startswith("Epoch 3/"):
+            break
+    else:
+        pytest.fail(processes[0].stderr.read()[-3000:])
+    processes[victim].kill()
+    begin = time.monotonic()
+    others = [one for i, one in enumerate(processes) if i != victim]
+    outputs = ended(others, 1)
+    assert time.monotonic() - begin < 60
+    assert any(f"Worker {victim} of TF_CONFIG is gone" in err for _, err in outputs)
+    for _, errors in outputs:
+        last = errors.strip().splitlines()[-1]
+        assert re.match(r"Error: Worker \d of TF_CONFIG is gone", last), errors[-2000:]
+    assert "Going on after" in ended(started(model, tasks, cluster, *command))[0][0]
+    train(*FLAGS, f"--model_dir={tmp_path / 'undisturbed'}", *command[1:])
+    assert_same_run(model, tmp_path / "undisturbed")
 
 
 @pytest.mark.parametrize(

@@ -158,14 +158,10 @@ def test_without_minutes_there_is_nothing_in_an_epoch(tmp_path):
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, None, "2", True])
 def test_a_wrong_number_of_batches_is_told(wrong, tmp_path):
-    directory = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
-        run(directory, Ask(2))
-    path = directory / "checkpoints" / "state.json"
-    content = json.loads(path.read_text()) | {"batches": wrong}
-    path.write_text(json.dumps(content))
+    content = dataclasses.asdict(run_progress.Progress()) | {"batches": wrong}
+    (tmp_path / "state.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="state.json .*batches"):
-        run(directory)
+        run_progress.read_progress(str(tmp_path))
 
 
 def test_a_bad_loss_names_its_batch_in_an_epoch_gone_on_with(tmp_path):
