@@ -7,30 +7,27 @@ in the shape of MQ2008's training queries (480 lists of 8 to 40 items, 46 featur
 batches of 32), in rounds of one epoch of every scorer. Printed is the median over the
 rounds of the time over that of `mlp` in the same round.
 
-Memory: the peak of a process that takes three training steps on 8 lists of 1,000 items
-of 136 features, less that of a process that only builds the model, in MB (10**6 bytes).
+Memory: what three training steps on 8 lists of 1,000 items of 136 features add to the
+peak of a separate process, which has taken a step on short lists before, in MB.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import pathlib
 import statistics
-import subprocess
-import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np  # noqa: E402
+import timing  # noqa: E402
 
 from tfr_ext import losses, models  # noqa: E402
 from tfr_ext.models import presets  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 
-ROOT = pathlib.Path(__file__).parents[1]
 LONG = (8, 1000, 136)
 
 
@@ -88,47 +85,40 @@ def epochs(rounds: int) -> None:
 
 
 def memory() -> None:
-    """Prints the peak of training on long lists with each scorer."""
+    """Prints what training on long lists with each scorer adds to a process."""
     print("scorer          MB of three steps on 8 lists of 1,000 x 136")
     for name in presets.PRESETS:
-        without, with_steps = (_peak(name, steps) for steps in (0, 3))
-        print(f"{name:<15} {with_steps - without:6.0f}")
+        print(f"{name:<15} {float(timing.own_process('--memory_of', name)):6.0f}")
 
 
-def _peak(name: str, steps: int) -> float:
-    """Returns the peak memory of a process that builds and trains a model, in MB."""
-    code = f"import scorer_speed; scorer_speed.train_long({name!r}, {steps})"
-    path = os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"{name}: the process failed.")
-    return usage.ru_maxrss * 1024 / 1e6
-
-
-def train_long(name: str, steps: int) -> None:
-    """Trains on long lists, in a process of its own.
+def added(name: str) -> float:
+    """Returns what three steps on long lists add to this process, in MB.
 
     Args:
         name: name of the scorer.
-        steps: number of steps.
     """
     num_lists, size, num_features = LONG
     model = built(name, num_features)
+    model.train_on_batch(*lists(num_lists, 16, num_features, 16))
     x, y = lists(num_lists, size, num_features, size)
-    for _ in range(steps):
-        model.train_on_batch(x, y)
+
+    def steps() -> None:
+        for _ in range(3):
+            model.train_on_batch(x, y)
+
+    return timing.added_while(steps)
 
 
 def main() -> None:
     """Prints both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
-    epochs(rounds)
+    parser.add_argument("--memory_of", help="prints the memory of one scorer alone")
+    arguments = parser.parse_args()
+    if arguments.memory_of:
+        print(added(arguments.memory_of))
+        return
+    epochs(arguments.rounds)
     memory()
 
 

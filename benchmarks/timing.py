@@ -100,16 +100,27 @@ def added_peak(
     """
     both(*lists((shape[0], 16), num_grades))[1].numpy()
     batch = lists(shape, num_grades)
-    before = peak = resident()
-    done = threading.Event()
 
     def steps() -> None:
         start = time.perf_counter()
         while time.perf_counter() - start < least_seconds:
             both(*batch)[1].numpy()
-        done.set()
 
-    thread = threading.Thread(target=steps)
+    return added_while(steps)
+
+
+def added_while(work: Callable[[], None]) -> float:
+    """Returns how many MB more than before this process uses during some work."""
+    before = peak = resident()
+    done = threading.Event()
+
+    def watched() -> None:
+        try:
+            work()
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=watched)
     thread.start()
     while not done.wait(2e-4):
         peak = max(peak, resident())
