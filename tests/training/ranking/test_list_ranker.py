@@ -631,10 +631,10 @@ def test_a_command_that_is_killed_leaves_no_output(world, tmp_path, sent):
         process.send_signal(sent)
         told = process.communicate()[1]
     assert not output.exists()
-    if sent == signal.SIGINT:
-        assert process.returncode == 130 and told.endswith("\nStopped.\n")
-    else:
+    if sent == signal.SIGKILL:
         assert process.returncode == -sent
+    else:
+        assert process.returncode == 128 + sent and told.endswith("\nStopped.\n")
     (tmp_path / "new.txt").write_text("qid:a 1:1\n")
     rank(
         RankConfig(export=world.export, input=tmp_path / "new.txt", output=output)
