@@ -30,10 +30,9 @@ from tfr_ext.relaxations.relaxation import Indicators, register
 
 Float: TypeAlias = float | tf.Tensor
 
-# The logit of padding, and the highest logit of a real item: far enough apart that
-# padding never gets any mass, and finite in float32.
+# The logit of padding: so far below that of any real item that padding never gets any
+# mass, and finite in float32.
 _PADDING_LOGIT = -1e38
-_MAX_LOGIT = 1e30
 
 
 def plain_smoothi(
@@ -197,7 +196,7 @@ def _logits_and_keep(
     if not tf.is_tensor(alpha):
         alpha = tf.constant(alpha, scores.dtype)
     logits = tf.cast(alpha, scores.dtype) * masked.shifted_scores(scores, mask)
-    logits = tf.minimum(logits, _MAX_LOGIT)
+    logits = tf.minimum(logits, smoothi_fast.MAX_LOGIT)
     # A list of nothing but padding keeps logits of 0, as any finite row will do there.
     padding = ~mask & tf.reduce_any(mask, axis=1, keepdims=True)
     logits = tf.where(padding, tf.constant(_PADDING_LOGIT, scores.dtype), logits)

@@ -5,10 +5,13 @@ See `tfr_ext.relaxations.smoothi` for the definition. Two facts make it fast:
 *   With the paper's stop-gradient, the product is constant in the backward pass, so an
     expectation `E_r = sum_j I_j^r v_j` has the gradient `alpha * q_j^r * I_j^r *
     (v_j - E_r)` in `S_j` with `q` the product, which is known from the forward pass.
-*   `|q|` is at most `(1 - delta)**(r - 1)`. Once `alpha * max(S) * |q|` is below the
-    rounding of the dtype, every later row is uniform to rounding and is not computed.
-    Without a cut-off, the cost is that of `O(log(alpha * max(S)) / delta)` rows, not of
-    one row per item.
+*   `|q|` is at most `(1 - delta)**(r - 1)`, so `x = alpha * S * q` falls with the rank.
+    Once `x**2` is below the rounding of the dtype, the softmax is linear to rounding,
+    `I = (1 + x - mean(x)) / n` over the n real items, and `q` loses the factor
+    `c = 1 - delta - 1 / n` with each rank. Of the rows from there on, `k = 0, 1, ...`,
+    the expectation is `mean(v) + c**k * cov(x, v)`, and their gradients are a geometric
+    series. Without a cut-off, time and memory are those of
+    `O(log(alpha * max(S)) / delta)` rows, not of one row per item.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ import tensorflow as tf
 
 from tfr_ext.core import masked
 
+# The highest logit of a real item, so far below infinity that products stay finite.
+MAX_LOGIT = 1e30
 # The exponentials of logits up to this have a finite sum in float32, even without
 # subtracting the maximum.
 _PLAIN_EXP_LIMIT = 60.0
@@ -83,47 +88,114 @@ def expectation(
     Returns:
         A tensor of shape `[batch, rows]`.
     """
+    # How many rows are not linear is known without the scores, so that XLA knows it.
+    most = math.ceil(_rows_above_rounding(math.log(MAX_LOGIT), logits.dtype, delta))
+    some = min(rows, most) if isinstance(rows, int) else tf.minimum(rows, most)
     real = tf.cast(mask, logits.dtype)
-    uniform = tf.math.divide_no_nan(
-        tf.reduce_sum(real * values, axis=1), tf.reduce_sum(real, axis=1)
-    )
 
     @tf.custom_gradient
     def of_logits(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        expected, weights = _expectation_rows(
-            logits, keep, values, uniform, rows, _informative_rows(logits, delta, rows)
+        done, product, expected, weights = _expectation_rows(
+            logits, keep, values, some, _informative_rows(logits, delta, some)
         )
+        if isinstance(rows, int) and rows <= _STATIC_CHUNK:
+            return expected[:, :rows], lambda upstream: _row_gradient(
+                values, upstream, expected, weights
+            )
+        powers, later, share = _linear_rows(
+            logits * product, real, values, delta, tf.range(rows) - done
+        )
+        spare = tf.maximum(rows - tf.shape(expected)[1], 0)
+        padded = tf.pad(expected, [[0, 0], [0, spare]])[:, :rows]
+        is_row = tf.range(rows)[tf.newaxis, :] < done
+        expected = tf.where(is_row, padded, later)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            # sum_r g_r w_rj (v_j - E_r), both terms in one matrix product. weights are
-            # [chunks, batch, chunk, list].
-            chunks, chunk = tf.shape(weights)[0], tf.shape(weights)[2]
-            factors = tf.stack([upstream, upstream * expected], axis=1)
-            spare = chunks * chunk - tf.shape(upstream)[1]
-            factors = tf.pad(factors, [[0, 0], [0, 0], [0, spare]])
-            factors = tf.transpose(
-                tf.reshape(factors, [-1, 2, chunks, chunk]), [2, 0, 1, 3]
+            zero = tf.zeros([], logits.dtype)
+            rest = tf.where(is_row, zero, upstream * powers)
+            sums = tf.reduce_sum(tf.stack([rest, rest * later], axis=1), axis=2)
+            linear = share * product * (values * sums[:, :1] - sums[:, 1:])
+            return linear + _row_gradient(
+                values, tf.where(is_row, upstream, zero), expected, weights
             )
-            sums = tf.reduce_sum(tf.matmul(factors, weights), axis=0)
-            return values * sums[:, 0, :] - sums[:, 1, :]
 
         return expected, gradient
 
     return of_logits(logits)
 
 
+def _row_gradient(
+    values: tf.Tensor, upstream: tf.Tensor, expected: tf.Tensor, weights: tf.Tensor
+) -> tf.Tensor:
+    """Returns `sum_r g_r w_rj (v_j - E_r)`, both terms in one matrix product.
+
+    Args:
+        values: `v`, `[batch, list]`.
+        upstream: `g`, `[batch, rows]`.
+        expected: `E`, of at least as many rows.
+        weights: `w`, `[chunks, batch, chunk, list]`; more rows than these have no `g`.
+    """
+    chunks, chunk = tf.shape(weights)[0], tf.shape(weights)[2]
+    expected = expected[:, : tf.shape(upstream)[1]]
+    factors = tf.stack([upstream, upstream * expected], axis=1)
+    spare = tf.maximum(chunks * chunk - tf.shape(upstream)[1], 0)
+    factors = tf.pad(factors, [[0, 0], [0, 0], [0, spare]])[:, :, : chunks * chunk]
+    factors = tf.transpose(tf.reshape(factors, [-1, 2, chunks, chunk]), [2, 0, 1, 3])
+    sums = tf.reduce_sum(tf.matmul(factors, weights), axis=0)
+    return values * sums[:, 0, :] - sums[:, 1, :]
+
+
+def _linear_rows(
+    x: tf.Tensor, real: tf.Tensor, values: tf.Tensor, delta: float, ranks: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the rows whose softmax is linear.
+
+    Args:
+        x: logits of the first of these rows, `[batch, list]`.
+        real: 1 at real items, 0 at padding.
+        values: 0 at padding.
+        delta: how much mass is taken from items already ranked.
+        ranks: number of each row, 0 for the first; negative ones have no meaning.
+
+    Returns:
+        What the product has lost until each row, `[batch, ranks]`; the expectation
+        there; and the share of an item, `[batch, list]`.
+    """
+    share = tf.math.divide_no_nan(real, tf.reduce_sum(real, axis=1, keepdims=True))
+    x = tf.where(real > 0, x, 0)
+    x -= tf.reduce_sum(share * x, axis=1, keepdims=True)
+    mean = tf.reduce_sum(share * values, axis=1, keepdims=True)
+    slope = tf.reduce_sum(share * x * values, axis=1, keepdims=True)
+    lost = 1 - delta - tf.reduce_max(share, axis=1, keepdims=True)
+    powers = tf.pow(lost, tf.cast(tf.maximum(ranks, 0), x.dtype)[tf.newaxis, :])
+    return powers, mean + powers * slope, share
+
+
 def _informative_rows(logits: tf.Tensor, delta: float, rows: masked.Size) -> tf.Tensor:
-    """Returns how many rows differ from uniform rows by more than rounding.
+    """Returns how many rows are not linear to rounding.
 
     Both the logits (for the value) and the product alone (for the gradient) count.
     """
-    resolution = float(np.finfo(logits.dtype.as_numpy_dtype).eps) / 8
-    largest = tf.maximum(tf.reduce_max(logits), 1.0)
-    informative = tf.math.log(largest / resolution) / -math.log1p(-delta) + 1
+    largest = tf.math.log(tf.maximum(tf.reduce_max(logits), 1.0))
+    informative = _rows_above_rounding(largest, logits.dtype, delta)
     most = tf.cast(rows, informative.dtype)
     # NaN compares as false, so all rows are computed and show it.
     fewer = tf.math.ceil(tf.where(informative < most, informative, most))
     return tf.cast(fewer, tf.int32)
+
+
+def _rows_above_rounding(
+    largest: float | tf.Tensor, dtype: tf.DType, delta: float
+) -> float | tf.Tensor:
+    """Returns after how many rows the squares of logits are below rounding.
+
+    Args:
+        largest: the logarithm of the largest logit.
+        dtype: what they are rounded to.
+        delta: how much mass is taken from items already ranked.
+    """
+    resolution = float(np.finfo(dtype.as_numpy_dtype).eps) / 8
+    return (largest - math.log(resolution) / 2) / -math.log1p(-delta) + 1
 
 
 def _softmax(logits: tf.Tensor, subtract_max: bool) -> tf.Tensor:
@@ -131,7 +203,7 @@ def _softmax(logits: tf.Tensor, subtract_max: bool) -> tf.Tensor:
     if subtract_max:
         logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
     exponentials = tf.exp(logits)
-    return exponentials / tf.reduce_sum(exponentials, axis=-1, keepdims=True)
+    return exponentials * (1 / tf.reduce_sum(exponentials, axis=-1, keepdims=True))
 
 
 def _with_cheapest_softmax(
@@ -149,15 +221,15 @@ def _expectation_rows(
     logits: tf.Tensor,
     keep: tf.Tensor,
     values: tf.Tensor,
-    uniform: tf.Tensor,
     rows: masked.Size,
     informative: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Runs the recursion, and keeps what the value and gradient of expectations need.
 
     Returns:
-        Expectations `[batch, rows]`, and `product * indicator` of each rank and item,
-        `[chunks, batch, chunk, list]`.
+        The number of rows that were computed, at least as many as are informative; the
+        product after them; their expectations, `[batch, chunks * chunk]`; and
+        `product * indicator` of each rank and item, `[chunks, batch, chunk, list]`.
     """
     static = isinstance(rows, int)
     if static:
@@ -168,23 +240,19 @@ def _expectation_rows(
         chunks = -(-rows // chunk)
 
     def run(softmax: Callable[[tf.Tensor], tf.Tensor]) -> tuple:
-        def step(i, damped, product, expected, weights):  # noqa: ANN001
-            chunk_expected, chunk_weights = [], []
+        def step(i, product, expected, weights):  # noqa: ANN001
+            products, indicators = [], []
             for _ in range(chunk):
-                indicator = softmax(damped)
-                factor = keep - indicator
-                chunk_expected.append(
-                    tf.reduce_sum(indicator * values, axis=1, keepdims=True)
-                )
-                chunk_weights.append(product * indicator)
-                damped *= factor
-                product *= factor
+                products.append(product)
+                indicators.append(softmax(logits * product))
+                product *= keep - indicators[-1]
+            # What no later row needs is computed for the whole chunk at once.
+            found = tf.stack(indicators, axis=1)
             return (
                 i + 1,
-                damped,
                 product,
-                expected.write(i, tf.concat(chunk_expected, axis=1)),
-                weights.write(i, tf.stack(chunk_weights, axis=1)),
+                expected.write(i, tf.linalg.matvec(found, values)),
+                weights.write(i, tf.stack(products, axis=1) * found),
             )
 
         batch, items = logits.shape
@@ -194,7 +262,7 @@ def _expectation_rows(
         weights = tf.TensorArray(
             logits.dtype, size=chunks, element_shape=[batch, chunk, items]
         )
-        state = (0, logits, tf.ones_like(logits), expected, weights)
+        state = (0, tf.ones_like(logits), expected, weights)
         if static and chunks == 1:
             state = step(*state)
         else:
@@ -204,18 +272,12 @@ def _expectation_rows(
                 state,
                 maximum_iterations=chunks,
             )
-        return state[3].stack(), state[4].stack()
+        return state[0], state[1], state[2].stack(), state[3].stack()
 
-    expected, weights = _with_cheapest_softmax(logits, run)
-    expected = tf.reshape(
-        tf.transpose(expected, [1, 0, 2]), [tf.shape(logits)[0], chunks * chunk]
-    )[:, :rows]
-    # Rows that were not reached (whole chunks) are uniform.
-    reached = -(-informative // chunk) * chunk
-    expected = tf.where(
-        tf.range(rows)[tf.newaxis, :] < reached, expected, uniform[:, tf.newaxis]
-    )
-    return expected, weights
+    steps, product, expected, weights = _with_cheapest_softmax(logits, run)
+    batch = tf.shape(logits)[0]
+    expected = tf.reshape(tf.transpose(expected, [1, 0, 2]), [batch, chunks * chunk])
+    return steps * chunk, product, expected, weights
 
 
 def _indicator_rows(

@@ -1,0 +1,116 @@
+"""The rows of SmoothI that are computed together, where the softmax is linear."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfr_ext.relaxations import smoothi_fast
+from tfr_ext.relaxations.smoothi import plain_smoothi, smoothi_expectation
+
+LENGTHS = (300, 170, 1, 2, 60, 0)
+LIST = 310
+
+
+def a_batch(dtype, scale, seed=0):
+    """Scores, mask and values; most rows of the long lists are linear."""
+    rng = np.random.default_rng(seed)
+    scores = scale * rng.normal(size=[len(LENGTHS), LIST])
+    mask = np.arange(LIST) < np.array(LENGTHS)[:, np.newaxis]
+    values = np.where(mask, rng.integers(0, 5, scores.shape), 0)
+    upstream = rng.normal(size=scores.shape)
+    arrays = (tf.constant(x, dtype) for x in (scores, values, upstream))
+    scores, values, upstream = arrays
+    return scores, tf.constant(mask), values, upstream
+
+
+def both(expectation, scores, upstream):
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        found = expectation(scores)
+        total = tf.reduce_sum(found * upstream)
+    return found.numpy(), tape.gradient(total, scores).numpy()
+
+
+def plain(scores, mask, values, **given):
+    """Expectations row by row, in float64, by a loop over the ranks."""
+    rows = plain_smoothi(scores, mask, LIST, **given)
+    return tf.linalg.matvec(rows, values)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "alpha, delta, scale",
+    [(1.0, 0.1, 1.0), (10.0, 0.1, 3.0), (1.0, 0.3, 1e-6), (0.5, 0.45, 100.0)],
+)
+def test_values_and_gradients_are_those_of_all_rows(dtype, alpha, delta, scale):
+    """As near to those in float64 as the rows one by one are, but for rounding."""
+    scores, mask, values, upstream = a_batch(dtype, scale)
+    # Rows beyond the items of a list have no meaning.
+    upstream = tf.where(mask, upstream, 0)
+    given = {"alpha": alpha, "delta": delta}
+
+    def rows(dtype):
+        cast = [tf.cast(x, dtype) for x in (scores, values, upstream)]
+        return both(lambda x: plain(x, mask, cast[1], **given), cast[0], cast[2])
+
+    found = both(
+        lambda x: smoothi_expectation(x, mask, values, **given), scores, upstream
+    )
+    assert found[0].dtype == dtype
+    rounding = np.finfo(dtype).eps * np.abs(values).max()
+    slope_rounding = rounding * np.abs(upstream).max()
+    for one, other, exact, bound in zip(
+        found, rows(dtype), rows("float64"), (20 * rounding, 5 * alpha * slope_rounding)
+    ):
+        usual = np.abs(other - exact)[mask].max()
+        assert np.abs(one - exact)[mask].max() <= bound + 2 * usual
+
+
+@pytest.mark.parametrize("rows", [41, 100, 150, 310])
+def test_a_cut_off_gives_the_first_rows(rows):
+    scores, mask, values, upstream = a_batch("float64", 1.0)
+    upstream = tf.where(mask, upstream, 0)[:, :rows]
+    wanted = both(lambda x: plain(x, mask, values)[:, :rows], scores, upstream)
+    found = both(lambda x: smoothi_expectation(x, mask, values, rows), scores, upstream)
+    for one, other in zip(found, wanted):
+        np.testing.assert_allclose(
+            one[mask[:, : one.shape[1]]],
+            other[mask[:, : one.shape[1]]],
+            atol=1e-12,
+        )
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("known", [True, False])
+def test_known_and_unknown_shapes_and_xla_agree(jit, known):
+    scores, mask, values, upstream = a_batch("float32", 2.0)
+    shape = [len(LENGTHS), LIST] if known else [None, None]
+
+    def step(scores, mask, values, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            found = smoothi_expectation(scores, mask, values)
+        return found, tape.gradient(found, scores, upstream)
+
+    specs = [tf.TensorSpec(shape, x.dtype) for x in (scores, mask, values, upstream)]
+    run = tf.function(step, input_signature=specs, jit_compile=jit)
+    upstream = tf.where(mask, upstream, 0)
+    wanted = step(scores, mask, values, upstream)
+    for one, other in zip(run(scores, mask, values, upstream), wanted):
+        np.testing.assert_allclose(
+            one[mask], other[mask], atol=2e-5 * np.abs(other).max()
+        )
+
+
+def test_nan_shows():
+    scores, mask, values, _ = a_batch("float32", 1.0)
+    scores = tf.tensor_scatter_nd_update(scores, [[0, 3]], [np.nan])
+    found = smoothi_expectation(scores, mask, values).numpy()
+    assert np.isnan(found[0, :20]).all() and not np.isnan(found[1, :170]).any()
+
+
+def test_few_rows_are_kept():
+    """However long the list is, and however large the scores are."""
+    logits = tf.fill([1, 2000], smoothi_fast.MAX_LOGIT)
+    rows = smoothi_fast._informative_rows(logits, 0.1, 2000)
+    assert 100 < int(rows) < 800
