@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -186,7 +187,7 @@ def _informative_rows(logits: tf.Tensor, delta: float, rows: masked.Size) -> tf.
 
 def _rows_above_rounding(
     largest: float | tf.Tensor, dtype: tf.DType, delta: float
-) -> float | tf.Tensor:
+) -> Any:
     """Returns after how many rows the squares of logits are below rounding.
 
     Args:
