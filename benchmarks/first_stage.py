@@ -2,7 +2,8 @@
 
     python benchmarks/first_stage.py --data DIR [--output DIR]
 
-DIR has OHSUMED, as --manual_dir of `tfr-ext train`. Trains trees on each fold and
+DIR has OHSUMED, as --manual_dir of `tfr-ext train`; what is prepared of it goes to
+data/prepared, as in the experiments. Trains trees on each fold and
 leaves the run of each split in OUTPUT/ohsumed_foldK/{test,valid,train}.trec, which is
 what --rerank_run of configs/experiments/kl_network_ohsumed_top150.cfg names. Prints
 NDCG@10 of the test queries, and how many relevant documents are not among the best 150.
@@ -51,7 +52,7 @@ def rank(fold: int, data_dir: pathlib.Path, output: pathlib.Path) -> None:
     data = DataConfig(
         dataset=f"ohsumed/fold{fold}",
         manual_dir=str(data_dir),
-        data_dir=str(data_dir / "prepared"),
+        data_dir="data/prepared",
     )
     result = gbm.train(
         gbm.GbmConfig(

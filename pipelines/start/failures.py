@@ -35,6 +35,10 @@ _SIZES = (
 _PLACES = ("model_dir", "output_dir", "output", "cells_dir", "data_dir")
 # How TensorFlow names another process of a cluster.
 _PEER = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
+_OF_ANOTHER = (
+    *(tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError),
+    tf.errors.DeadlineExceededError,
+)
 # How NumPy refuses arrays that no machine can hold.
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
 _ROOM = "Free some space there, or name a directory on another disk."
@@ -58,8 +62,16 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
     if isinstance(error, (OSError, tf.errors.OpError)) and full:
         told = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
         return f"{_disk(full[1], values)} {told}. {_ROOM} ({first})"
+    if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)) or (
+        isinstance(error, ValueError) and text.startswith(_TOO_LARGE)
+    ):
+        sizes = [f"--{name}" for name in _SIZES if values.get(name) is not None]
+        advice = f" Reduce {_either(sizes)}." if sizes else ""
+        return f"There is not enough memory.{advice} ({first})"
+    # Any error may name a device of this process in the same way.
+    of_another = isinstance(error, _OF_ANOTHER) or "ollective ops is aborted" in text
     peer = _PEER.search(text)
-    if isinstance(error, tf.errors.OpError) and peer and "TF_CONFIG" in os.environ:
+    if of_another and peer and "TF_CONFIG" in os.environ:
         lines = text.splitlines()
         told = next((line for line in lines if "aborted by" in line), first)
         return (
@@ -67,12 +79,6 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
             "reached. Start the same command again in all processes: they go on from "
             f"the last checkpoint. ({told})"
         )
-    if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)) or (
-        isinstance(error, ValueError) and text.startswith(_TOO_LARGE)
-    ):
-        sizes = [f"--{name}" for name in _SIZES if values.get(name) is not None]
-        advice = f" Reduce {_either(sizes)}." if sizes else ""
-        return f"There is not enough memory.{advice} ({first})"
     return text
 
 

@@ -310,6 +310,19 @@ def test_a_worker_that_is_gone_is_named_in_a_line(text, told, monkeypatch):
     assert "Detected" not in found and "Graph execution" not in found
 
 
+@pytest.mark.parametrize(
+    "kind, told",
+    [
+        (tf.errors.ResourceExhaustedError, "There is not enough memory. "),
+        (tf.errors.InvalidArgumentError, "Wrong on /job:worker/"),
+    ],
+)
+def test_a_device_of_this_worker_is_not_one_that_is_gone(kind, told, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    text = "Wrong on /job:worker/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
+    assert failures.explain(kind(None, None, text)).startswith(told)
+
+
 @pytest.mark.grid
 def test_a_disk_that_is_full_at_each_file_of_training(tmp_path):
     """The more a process may write to a file, the later it meets the limit."""

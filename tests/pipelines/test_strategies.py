@@ -178,18 +178,26 @@ def test_mirrored_goes_on_inside_an_epoch(alone, tmp_path):
     assert_same_run(tmp_path, alone)
 
 
-def test_if_one_worker_must_end_all_save_and_end(alone, tmp_path):
+@pytest.mark.parametrize(
+    "batch_size, place", [(13, "epoch 1"), (2, "batch 16 of epoch 1")]
+)
+def test_if_one_worker_must_end_all_save_and_end(alone, tmp_path, batch_size, place):
     """The signal comes to the second one, in the first batch."""
-    model = tmp_path / "model"
+    model, size = tmp_path / "model", f"--batch_size={batch_size}"
+    if batch_size != 13:
+        alone = tmp_path / "alone"
+        train(*FLAGS, f"--model_dir={alone}", size)
     cluster, tasks = workers(2)
     strike = ("SIGTERM", "on", f"{SAVING}.on_train_batch_end", "pipelines.train")
     processes = [
-        *started(model, tasks[:1], cluster, "pipelines.train"),
-        *started(model, tasks[1:], cluster, "tests.pipelines.interrupted", *strike),
+        *started(model, tasks[:1], cluster, "pipelines.train", size),
+        *started(
+            model, tasks[1:], cluster, "tests.pipelines.interrupted", *strike, size
+        ),
     ]
     ended(processes, 143)
-    outputs = ended(started(model, tasks, cluster, "pipelines.train"))
-    assert "Going on after epoch 1." in outputs[0][0]
+    outputs = ended(started(model, tasks, cluster, "pipelines.train", size))
+    assert f"Going on after {place}." in outputs[0][0]
     assert_same_run(model, alone)
 
 
