@@ -11,6 +11,7 @@ exponents are the slopes of straight lines through the logarithms, of the sizes 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import statistics
@@ -41,8 +42,10 @@ def own_losses() -> list[str]:
 def make(key: str) -> timing.Loss:
     """Returns a loss of labels and scores; of distributions, through the scores."""
     loss = tfr_ext.losses.get(key)
-    if "max_label" in tfr_ext.losses.parameters(key) and key != "smoothi_loss":
-        loss = tfr_ext.losses.get(key, max_label=NUM_GRADES - 1.0)
+    if "max_label" in tfr_ext.losses.parameters(key):
+        # It has an effect only with some metrics of a metric loss.
+        with contextlib.suppress(ValueError):
+            loss = tfr_ext.losses.get(key, max_label=NUM_GRADES - 1.0)
     if loss.RANK == 2:
         return loss
     grades = tf.range(float(NUM_GRADES))
@@ -93,7 +96,7 @@ def draw(path: str, results: dict[str, list[tuple[float, float]]]) -> None:
         axis.set_xlabel("items of a list")
         axis.set_ylabel(name)
         axis.grid(alpha=0.3)
-    axes[1].legend(fontsize=7)
+    axes[0].legend(fontsize=7, loc="upper left")  # No line comes there.
     figure.tight_layout()
     figure.savefig(path, dpi=80)
 
