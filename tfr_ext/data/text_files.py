@@ -13,7 +13,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -234,6 +234,11 @@ def check_name(name: str, what: str) -> str:
             f"{what} is {shown!r}, expected text without blanks, as TREC files need"
         )
     return name
+
+
+def are_names(names: Sequence[str]) -> bool:
+    """Tells whether `check_name` accepts all of these names."""
+    return all(names) and not _NOT_IN_A_NAME.search("".join(names))
 
 
 def without_blanks(name: str) -> str:

@@ -138,16 +138,17 @@ def read(builder: Any, split: str) -> RankingLists:
     # A warning of TFDS about its own use of its own interface.
     with quiet.without("`FeatureConnector.dtype` is deprecated"):
         dataset = builder.as_dataset(split=theirs)
-    dataset = dataset.ragged_batch(_QUERIES_PER_PIECE).prefetch(tf.data.AUTOTUNE)
+    dataset = dataset.ragged_batch(_QUERIES_PER_PIECE)
     num_missing = 0
 
     def pieces() -> Iterator[RankingLists]:
         nonlocal num_missing
-        for batch in dataset:
-            values = _values(batch["float_features"])
-            missing = values == _MISSING
-            num_missing += int(missing.sum())
-            yield _piece(batch, np.where(missing, 0, values))
+        flat = dataset.map(_flat, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+        for number, piece in enumerate(flat.as_numpy_iterator()):
+            if not piece["fine"]:
+                _explain(next(iter(dataset.skip(number))))
+            num_missing += int(piece["num_missing"])
+            yield _lists(piece)
 
     try:
         lists = concatenate(pieces())
@@ -201,57 +202,86 @@ def load(
     return read(prepare(name, data_dir, manual_dir), split)
 
 
-def _piece(batch: dict[str, tf.RaggedTensor], features: np.ndarray) -> RankingLists:
-    """Returns some decoded examples as lists, whatever number types they have.
+@tf.autograph.experimental.do_not_convert
+def _flat(batch: dict[str, tf.RaggedTensor]) -> dict[str, tf.Tensor]:
+    """Returns what some decoded examples hold, whatever number types they have.
 
     Args:
         batch: the examples.
-        features: the features of all their items.
+
+    Returns:
+        The values of all items by field, the `splits` of the items into lists, the
+        `query_id`s, `num_missing` values, and whether all others are `fine`.
+    """
+    features = batch["float_features"]
+    flat: dict[str, tf.Tensor] = {
+        name: batch[name].flat_values
+        for name in ("label", "doc_id", "label_distribution")
+        if name in batch
+    }
+    values = features.flat_values
+    missing = tf.cast(values, tf.float64) == _MISSING
+    narrow = tf.cast(tf.where(missing, tf.zeros_like(values), values), tf.float32)
+    labels = tf.cast(flat["label"], tf.float64)
+    return {
+        **flat,
+        "features": narrow,
+        "splits": features.row_splits,
+        "query_id": batch["query_id"],
+        "num_missing": tf.math.count_nonzero(missing),
+        "fine": tf.reduce_all(tf.math.is_finite(narrow))
+        & tf.reduce_all(tf.math.is_finite(labels) & (labels >= 0)),
+    }
+
+
+def _lists(piece: dict[str, np.ndarray]) -> RankingLists:
+    """Returns what `_flat` found as lists.
 
     Raises:
-        ValueError: if a label is negative or not finite, a feature is not finite in
-            float32, or the name of a query has blanks.
+        ValueError: if the name of a query has blanks.
     """
-    splits = batch["float_features"].row_splits.numpy()
-    query_ids = [
-        text_files.check_name(query.decode(), "query_id")
-        for query in batch["query_id"].numpy()
-    ]
-    labels = _values(batch["label"])
-    with np.errstate(over="ignore"):
-        narrow = features.astype(np.float32, copy=False)
-    wrong = ~(np.isfinite(labels) & (labels >= 0))
-    what, given, expected = "label", labels, "a finite number from 0 up"
-    if not wrong.any():
-        places = np.argwhere(~np.isfinite(narrow))
-        wrong = np.zeros(len(labels), bool)
-        if len(places):
-            item, column = places[0]
-            wrong[item] = True
-            what, given = f"feature {column + 1}", features[:, column]
-            expected = "a finite number that float32 holds"
-    if wrong.any():
-        item = int(np.flatnonzero(wrong)[0])
-        q = int(np.searchsorted(splits, item, "right")) - 1
-        raise ValueError(
-            f"{what} of item {item - splits[q] + 1} of query {query_ids[q]!r} is "
-            f"{given[item]:g}, expected {expected}."
-        )
-    distributions = batch.get("label_distribution")
-    doc_ids = batch.get("doc_id")
+    doc_ids = piece.get("doc_id")
     return RankingLists(
-        features=narrow,
-        labels=labels.astype(np.float32, copy=False),
-        row_splits=splits,
-        query_ids=query_ids,
-        doc_ids=None if doc_ids is None else list(_texts(_values(doc_ids))),
-        label_distributions=None if distributions is None else _values(distributions),
+        features=piece["features"],
+        labels=piece["label"].astype(np.float32, copy=False),
+        row_splits=piece["splits"],
+        query_ids=_query_ids(piece["query_id"]),
+        doc_ids=None if doc_ids is None else list(_texts(doc_ids)),
+        label_distributions=piece.get("label_distribution"),
     )
 
 
-def _values(ragged: tf.RaggedTensor) -> np.ndarray:
-    """Returns the items of all lists."""
-    return ragged.flat_values.numpy()
+def _query_ids(names: np.ndarray) -> list[str]:
+    return [text_files.check_name(name.decode(), "query_id") for name in names]
+
+
+def _explain(batch: dict[str, tf.RaggedTensor]) -> None:
+    """Raises an error for examples that are not fine.
+
+    Raises:
+        ValueError: it names a label that is negative or not finite, or a feature that
+            is not finite in float32.
+    """
+    splits = batch["float_features"].row_splits.numpy()
+    query_ids = _query_ids(batch["query_id"].numpy())
+    features = batch["float_features"].flat_values.numpy()
+    features = np.where(features == _MISSING, 0, features)
+    labels = batch["label"].flat_values.numpy()
+    wrong = ~(np.isfinite(labels) & (labels >= 0))
+    what, given, expected = "label", labels, "a finite number from 0 up"
+    if not wrong.any():
+        with np.errstate(over="ignore"):
+            places = np.argwhere(~np.isfinite(features.astype(np.float32)))
+        item, column = places[0]
+        wrong[item] = True
+        what, given = f"feature {column + 1}", features[:, column]
+        expected = "a finite number that float32 holds"
+    item = int(np.flatnonzero(wrong)[0])
+    q = int(np.searchsorted(splits, item, "right")) - 1
+    raise ValueError(
+        f"{what} of item {item - splits[q] + 1} of query {query_ids[q]!r} is "
+        f"{given[item]:g}, expected {expected}."
+    )
 
 
 def _texts(identifiers: np.ndarray) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 import pathlib
 import shutil
 import subprocess
@@ -271,17 +272,38 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path):
     assert peaks[1] - peaks[0] < 80, peaks
 
 
-@pytest.mark.parametrize("count", [10, 60])
-def test_a_file_that_changes_is_told(tmp_path, small_runs, count):
+def test_later_passes_need_no_file(tmp_path, small_runs):
     lists = make_lists(LENGTHS)
     files = spread(tmp_path, lists, 2)
     streamed = data.StreamedLists(files)
-    chosen = np.arange(count) % 27
-    other = make_lists(LENGTHS[chosen])
-    write(files[1], protos(other))
-    with pytest.raises(data.DataFormatError, match="s-1: .*changed"):
-        for file in range(2):
-            list(streamed.pieces(file))
+    for file in files:
+        os.remove(file)
+    dataset = data.StreamedBatches(streamed, 4, seed=0).dataset()
+    for _ in range(2):
+        assert sorted(sum(lists_of(dataset), [])) == expected_lists(lists)
+
+
+def test_a_full_disk_is_told(tmp_path):
+    """In a process of its own, which can write no file of more than 4 KB."""
+    files = spread(tmp_path, make_lists([50] * 8, num_features=10), 1)
+    code = (
+        "import resource, signal, sys\n"
+        "from tfr_ext import data\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "data.StreamedLists(sys.argv[1:])\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, *files],
+        capture_output=True,
+        cwd=ROOT,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert found.returncode == 1
+    last = found.stderr.splitlines()[-1]
+    assert "OSError" in last and "TMPDIR" in last and str(tmp_path) in last
+    assert sorted(map(str, tmp_path.iterdir())) == files
 
 
 def test_a_label_that_is_no_grade_is_found_among_many(tmp_path, small_runs):

@@ -8,7 +8,7 @@ import pytest
 from tests.elwc_files import protos, put, write
 from tests.helpers import assert_same_lists, make_lists
 from tfr_ext import data
-from tfr_ext.data.elwc import arrays
+from tfr_ext.data.elwc import parsing
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -29,10 +29,10 @@ def test_items_need_no_labels(tmp_path, monkeypatch, slow):
     zeros = np.zeros(lists.num_items, np.float32)
     expected = dataclasses.replace(lists, labels=zeros)
     schema = data.ElwcSchema(label=None, label_distribution="")
-    parsed, parse = [], arrays.FastParser.parse
+    parsed, parse = [], parsing.Parser.parse_quickly
     monkeypatch.setattr(
-        arrays.FastParser,
-        "parse",
+        parsing.Parser,
+        "parse_quickly",
         lambda *args: parsed.append(None if slow else parse(*args)) or parsed[-1],
     )
     for kind, several in records.items():

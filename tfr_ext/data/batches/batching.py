@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -191,7 +191,8 @@ class BatchedLists:
         self._batches_per_run: list[int] = []
         self._last_order: tuple[int, list[np.ndarray]] = (-1, [])
         self.num_batches = len(self.order(first_epoch))
-        self.lists(0)  # Raises errors now, not in the middle of a dataset.
+        # Raises errors now, not in the middle of a dataset.
+        self._last_labels = 0, self.lists(0)
 
     def order(self, epoch: int) -> list[np.ndarray]:
         """Returns which lists are in each batch of an epoch."""
@@ -262,34 +263,50 @@ class BatchedLists:
             done: number of batches that the first of these epochs leaves out.
         """
         steps = steps or self.num_batches
-
-        def batches() -> Iterator[Batch]:
-            numbers = epochs
-            if numbers is None:
-                numbers = [self.epoch]
-                self.epoch += 1
-            for epoch in numbers:
-                left_out = done if epoch == numbers[0] else 0
-                yield from self._batches(epoch, steps, left_out)
-
         signature = batch_signature(
             self._lists.num_features, self._num_grades, self._lists.has_weights
         )
-        dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
-        count = steps * (1 if epochs is None else len(epochs)) - done
-        cardinality = tf.data.experimental.assert_cardinality(count)
-        return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
 
-    def _batches(self, epoch: int, steps: int, done: int) -> Iterator[Batch]:
-        """Yields the batches of an epoch after the first `done`."""
-        order: list[np.ndarray] = []
-        lists = self._lists
-        for step in range(epoch * steps + done, (epoch + 1) * steps):
-            number, position = divmod(step, self.num_batches)
-            if position == 0 or not order:
-                order = self.order(number)
-                lists = self.lists(number)
-            yield padded_batch(lists, order[position], self._num_grades is not None)
+        def batch(first: int, number: int) -> list[np.ndarray]:
+            epoch, step = divmod(number + done, steps)
+            epoch = first + epoch if epochs is None else epochs[epoch]
+            return tf.nest.flatten(self._batch(epoch * steps + step))
+
+        def next_epoch() -> int:
+            self.epoch += 1
+            return self.epoch - 1
+
+        @tf.autograph.experimental.do_not_convert
+        def with_epoch(first: tf.Tensor, number: tf.Tensor) -> tuple:
+            if epochs is None:
+                first = tf.cond(
+                    first < 0,
+                    lambda: tf.numpy_function(next_epoch, [], tf.int64),
+                    lambda: first,
+                )
+            first.set_shape([])
+            specs = tf.nest.flatten(signature)
+            found = tf.numpy_function(
+                batch, [first, number], [spec.dtype for spec in specs]
+            )
+            for tensor, spec in zip(found, specs):
+                tensor.set_shape(spec.shape)
+            return first, tf.nest.pack_sequence_as(signature, found)
+
+        count = steps * (1 if epochs is None else len(epochs)) - done
+        # A generator would take longer to start.
+        dataset = tf.data.Dataset.range(count).scan(
+            tf.constant(-1, tf.int64), with_epoch
+        )
+        return dataset.prefetch(tf.data.AUTOTUNE)
+
+    def _batch(self, step: int) -> Batch:
+        """Returns a batch of the endless sequence of passes."""
+        number, position = divmod(step, self.num_batches)
+        if self._last_labels[0] != number:
+            self._last_labels = number, self.lists(number)
+        chosen = self.order(number)[position]
+        return padded_batch(self._last_labels[1], chosen, self._num_grades is not None)
 
 
 def score_lists(

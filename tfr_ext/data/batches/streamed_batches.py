@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import collections
-import concurrent.futures
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from tfr_ext.core.system.threads import ahead
 from tfr_ext.data.batches.batching import (
     Batch,
     BatchedLists,
@@ -19,7 +18,6 @@ from tfr_ext.data.batches.batching import (
     padded_batch,
 )
 from tfr_ext.data.batches.streams import StreamedLists, number_of
-from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.lists import RankingLists
 
 # Number of batches of a run, within which lists are shuffled and batched by length.
@@ -130,7 +128,7 @@ class StreamedBatches:
                 self._lists.pieces, label_transform=self._label_transform, epoch=number
             )
             runs = self._runs(number, read)
-            for run, order in _ahead(self._in_batches(runs, number)):
+            for run, order in ahead(self._in_batches(runs, number)):
                 for chosen in order[skipped:]:
                     yield padded_batch(run, chosen, self._num_grades is not None)
                     left -= 1
@@ -232,20 +230,18 @@ def _cut(lists: RankingLists, count: int) -> tuple[RankingLists, RankingLists]:
 
 
 def _joined(pieces: list[RankingLists]) -> RankingLists:
-    # Training does not use names, and an outline has none.
-    return concatenate(
-        dataclasses.replace(
-            piece, query_ids=[f"{k}:{q}" for q in range(piece.num_lists)], doc_ids=None
-        )
-        for k, piece in enumerate(pieces)
+    """Returns lists as one, without the names, which training does not use."""
+
+    def whole(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
+        present = [array for array in arrays if array is not None]
+        return np.concatenate(present) if present else None
+
+    lengths = np.concatenate([piece.lengths for piece in pieces])
+    return RankingLists(
+        np.concatenate([piece.features for piece in pieces]),
+        np.concatenate([piece.labels for piece in pieces]),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        [""] * len(lengths),
+        label_distributions=whole([piece.label_distributions for piece in pieces]),
+        weights=whole([piece.weights for piece in pieces]),
     )
-
-
-def _ahead(iterator: Iterator) -> Iterator:
-    """Yields the elements of an iterator, while another thread gets the next."""
-    end = object()
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(next, iterator, end)
-        while (item := coming.result()) is not end:
-            coming = thread.submit(next, iterator, end)
-            yield item

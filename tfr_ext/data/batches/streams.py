@@ -1,4 +1,4 @@
-"""Lists that do not fit into memory: their files are read in each pass."""
+"""Lists that do not fit into memory: each pass reads them from a temporary file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from tfr_ext.data.batches import scratch
 from tfr_ext.data.batches.batching import LabelTransform
 from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema
-from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 
 # Number of labels that are counted one by one; of more, only the lowest and the
 # highest.
 _MAX_LABELS = 1000
-_LISTS_PER_PIECE = 16
-_CHANGED = (
-    "expected the same lists as when the file was first read. The file has changed "
-    "since"
-)
+_LISTS_PER_PIECE = 32
 
 # Maps some lists, and a number of their own, to as many lists to train on.
 PieceTransform = Callable[[RankingLists, int], RankingLists]
@@ -30,8 +26,11 @@ PieceTransform = Callable[[RankingLists, int], RankingLists]
 class StreamedLists:
     """Lists in ELWC files, of which only a few are in memory at a time.
 
-    The constructor reads all files once and checks everything, so that later passes
-    find no errors. It keeps the facts below.
+    The constructor reads all files once, checks everything, and keeps the facts below.
+    It copies the numbers to a temporary file, which later passes read: they take a
+    fraction of the time, and find no errors, whatever happens to the files. The copy
+    needs 4 bytes for each feature of each item, in the directory that `TMPDIR` names.
+    It goes with the object, or with the process.
 
     Attributes:
         num_lists: number of lists.
@@ -85,11 +84,10 @@ class StreamedLists:
 
         Raises:
             DataFormatError: if a file does not have the format.
+            OSError: if there is no room for the temporary file.
         """
-        self._files = list(files)
-        self._schema = schema
-        self._transform = transform
-        self._pieces: list[list[np.ndarray]] = []  # Lengths by file and piece.
+        self._copy = scratch.Scratch()
+        self._pieces: list[list[_Piece]] = []  # By file.
         self.num_features = 0
         self.num_grades: int | None = None
         self.has_weights = False
@@ -98,14 +96,19 @@ class StreamedLists:
         counts: collections.Counter[float] = collections.Counter()
         lowest, highest = float("inf"), 0.0
         self._fractions: list[float] = []  # One label that is not an integer, if any.
-        reader = ElwcReader(self._files, num_features, schema)
-        for number, path in enumerate(self._files):
+        reader = ElwcReader(files, num_features, schema)
+        for number, path in enumerate(files):
             self._pieces.append([])
             for k, piece in enumerate(reader.pieces(path, _LISTS_PER_PIECE)):
                 if check is not None:
                     check(path, piece)
-                kept = self._transformed(piece, number, k)
-                self._pieces[-1].append(kept.lengths.astype(np.int32))
+                kept = piece
+                if transform is not None:
+                    kept = transform(piece, number_of(number, k))
+                place = self._copy.append(
+                    kept.features, kept.labels, kept.label_distributions, kept.weights
+                )
+                self._pieces[-1].append(_Piece(kept.lengths.astype(np.int32), place))
                 self.num_empty += kept.num_empty
                 self.num_features, self.num_grades = kept.num_features, kept.num_grades
                 self.has_weights = kept.weights is not None
@@ -122,17 +125,19 @@ class StreamedLists:
     @property
     def lengths(self) -> np.ndarray:
         """Number of items of each list, shape `[num_lists]`."""
-        return np.concatenate([length for file in self._pieces for length in file])
+        return np.concatenate(
+            [piece.lengths for file in self._pieces for piece in file]
+        )
 
     @property
     def num_lists(self) -> int:
         """Number of lists."""
-        return sum(len(lengths) for file in self._pieces for lengths in file)
+        return sum(len(piece.lengths) for file in self._pieces for piece in file)
 
     @property
     def num_items(self) -> int:
         """Number of items."""
-        return sum(int(lengths.sum()) for file in self._pieces for lengths in file)
+        return sum(piece.num_items for file in self._pieces for piece in file)
 
     @property
     def max_label(self) -> float:
@@ -142,7 +147,7 @@ class StreamedLists:
     def pieces(
         self, file: int, label_transform: LabelTransform | None = None, epoch: int = 0
     ) -> Iterator[RankingLists]:
-        """Reads a file, some lists at a time.
+        """Reads the lists of a file, some at a time.
 
         Args:
             file: its number.
@@ -150,30 +155,17 @@ class StreamedLists:
                 labels for each piece; other transforms get the labels of one piece at a
                 time.
             epoch: number of the pass.
-
-        Raises:
-            DataFormatError: if the file has changed since it was first read.
         """
-        path, expected = self._files[file], self._pieces[file]
-        reader = ElwcReader(self._files, self.num_features, self._schema)
-        count = 0
-        for piece in reader.pieces(path, _LISTS_PER_PIECE, check=False):
-            piece = self._transformed(piece, file, count)
-            if count == len(expected) or (
-                piece.lengths.tolist() != expected[count].tolist()
-            ):
-                raise DataFormatError(_CHANGED, path)
+        for count, piece in enumerate(self._pieces[file]):
+            lists = self._read(piece)
             if label_transform is not None:
                 of_piece = getattr(label_transform, "of_piece", None)
                 transform = (
                     of_piece(number_of(file, count)) if of_piece else label_transform
                 )
-                labels = transform(piece.labels, epoch)
-                piece = dataclasses.replace(piece, labels=labels)
-            count += 1
-            yield piece
-        if count < len(expected):
-            raise DataFormatError(_CHANGED, path)
+                labels = transform(lists.labels, epoch)
+                lists = dataclasses.replace(lists, labels=labels)
+            yield lists
 
     def __iter__(self) -> Iterator[RankingLists]:
         """Reads all lists once, some at a time."""
@@ -182,18 +174,18 @@ class StreamedLists:
 
     def outlines(self, file: int) -> Iterator[RankingLists]:
         """Returns the lists of a file unread: only their lengths are real."""
-        for lengths in self._pieces[file]:
+        for piece in self._pieces[file]:
             yield RankingLists(
-                np.zeros([int(lengths.sum()), 0], np.float32),
-                np.zeros(int(lengths.sum()), np.float32),
-                np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
-                [""] * len(lengths),
+                np.zeros([piece.num_items, 0], np.float32),
+                np.zeros(piece.num_items, np.float32),
+                piece.row_splits,
+                [""] * len(piece.lengths),
             )
 
     @property
     def num_files(self) -> int:
         """Number of files."""
-        return len(self._files)
+        return len(self._pieces)
 
     def check_labels(
         self, label_transform: LabelTransform | None, num_grades: int | None
@@ -218,10 +210,43 @@ class StreamedLists:
             )
             with_label_distributions(example, num_grades)
 
-    def _transformed(self, piece: RankingLists, file: int, k: int) -> RankingLists:
-        if self._transform is None:
-            return piece
-        return self._transform(piece, number_of(file, k))
+    def _read(self, piece: _Piece) -> RankingLists:
+        items, grades = piece.num_items, self.num_grades
+        shapes = [(items, self.num_features), (items,)]
+        shapes += [] if grades is None else [(items, grades)]
+        shapes += [(items,)] * self.has_weights
+        features, labels, *others = self._copy.read(piece.place, shapes)
+        return RankingLists(
+            features,
+            labels,
+            piece.row_splits,
+            [""] * len(piece.lengths),  # Training does not use names.
+            label_distributions=None if grades is None else others[0],
+            weights=others[-1] if self.has_weights else None,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Piece:
+    """Some lists in the temporary file.
+
+    Attributes:
+        lengths: number of items of each list.
+        place: where their numbers are.
+    """
+
+    lengths: np.ndarray
+    place: int
+
+    @property
+    def num_items(self) -> int:
+        """Number of items."""
+        return int(self.lengths.sum())
+
+    @property
+    def row_splits(self) -> np.ndarray:
+        """As of `RankingLists`."""
+        return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
 
 
 def number_of(high: int, low: int) -> int:

@@ -1,7 +1,7 @@
 """The slow, simple reader of ELWC records, which decides what is accepted and why not.
 
-`tfr_ext.data.elwc` reads records that look like earlier ones with array operations.
-This module reads all others with protobuf's own classes, or explains what is wrong.
+`tfr_ext.data.elwc.parsing` reads records in which nothing is in doubt. This module
+reads all others with protobuf's own classes, or explains what is wrong.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Widths:
         features: width of each of `ElwcSchema.features`.
         context: width of each of `ElwcSchema.context_features`.
         grades: width of the label distributions; None if there are none.
-        integers: names of those of `features` and of `context` that hold integers.
+        integers: names of the features, of examples and of the context, that hold
+            integers.
     """
 
     features: tuple[int, ...]
@@ -169,8 +170,8 @@ def measure(record: bytes, path: str, schema: ElwcSchema) -> Widths:
         tuple(map(len, context)),
         grades,
         (
-            _integers(first, schema.features),
-            _integers(elwc.context, schema.context_features),
+            _integers(first),
+            _integers(elwc.context),
         ),
     )
 
@@ -313,10 +314,12 @@ def _values(feature: Any) -> tuple[str, Sequence[Any]]:
     return (kind, getattr(feature, kind).value) if kind else ("", [])
 
 
-def _integers(example: tf.train.Example, names: Sequence[str]) -> frozenset[str]:
+def _integers(example: tf.train.Example) -> frozenset[str]:
     """Returns the names of the features that hold integers."""
-    kinds = {name: _values(example.features.feature.get(name))[0] for name in names}
-    return frozenset(name for name in names if kinds[name] == "int64_list")
+    features = example.features.feature
+    return frozenset(
+        name for name in features if _values(features[name])[0] == "int64_list"
+    )
 
 
 def _numbers(

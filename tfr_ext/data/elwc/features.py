@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import tensorflow as tf
-from google.protobuf import descriptor_pb2
 
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
-from tfr_ext.data.elwc.tfrecords import read_records
-
-_PACKAGE, _MESSAGE = "tfr_ext", "ExampleListWithContext"
-_FIELDS = {"examples": 1, "context": 2}
+from tfr_ext.data.elwc.message import split_protos
+from tfr_ext.data.elwc.tfrecords import first_record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,13 +79,7 @@ class ElwcFeatures:
             float32 features `[batch, list, num_features]`, 0 at padding, and the mask
             of real items `[batch, list]`.
         """
-        sizes, (examples, contexts) = tf.io.decode_proto(
-            protos,
-            message_type=f"{_PACKAGE}.{_MESSAGE}",
-            field_names=list(_FIELDS),
-            output_types=[tf.string] * len(_FIELDS),
-            descriptor_source=_descriptors(),
-        )
+        sizes, examples, contexts = split_protos(protos)
         mask = tf.sequence_mask(sizes[:, 0], tf.shape(examples)[1])
         positions = tf.where(mask)
         parts = _parse(tf.boolean_mask(examples, mask), self.examples)
@@ -123,8 +113,7 @@ def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
         path: the file, which was read before.
         schema: their names.
     """
-    record = next(read_records(path, 1, check=False))[0]
-    widths = diagnosis.measure(record, path, schema)
+    widths = diagnosis.measure(first_record(path, check=False) or b"", path, schema)
     return ElwcFeatures(
         *(
             tuple(
@@ -149,8 +138,7 @@ def has_feature(path: str, name: str) -> bool:
     Raises:
         DataFormatError: if the file does not begin with a record.
     """
-    record = next(read_records(path, 1, check=False), [b""])[0]
-    return diagnosis.has_feature(record, name)
+    return diagnosis.has_feature(first_record(path, check=False) or b"", name)
 
 
 def _parse(
@@ -160,20 +148,3 @@ def _parse(
         return []
     found = tf.io.parse_example(examples, {f.name: f.spec for f in features})
     return [tf.cast(found[feature.name], tf.float32) for feature in features]
-
-
-@functools.cache
-def _descriptors() -> bytes:
-    """Returns the description of the message that TensorFlow's op needs."""
-    files = descriptor_pb2.FileDescriptorSet()
-    file = files.file.add(name="elwc.proto", package=_PACKAGE, syntax="proto3")
-    message = file.message_type.add(name=_MESSAGE)
-    kinds = descriptor_pb2.FieldDescriptorProto
-    for name, number in _FIELDS.items():
-        message.field.add(
-            name=name,
-            number=number,
-            type=kinds.TYPE_BYTES,
-            label=kinds.LABEL_REPEATED,
-        )
-    return b"bytes://" + files.SerializeToString()

@@ -6,12 +6,14 @@ the same bytes, and needs only TensorFlow.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _PACKAGE, _NAME = "tfr_ext", "ExampleListWithContext"
+_FIELDS = {"examples": 1, "context": 2}
 
 
 def _message_class() -> Any:
@@ -44,3 +46,40 @@ def _message_class() -> Any:
 
 # Like `tensorflow_serving.apis.input_pb2.ExampleListWithContext`.
 ExampleListWithContext = _message_class()
+
+
+def split_protos(protos: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the serialised parts of protos.
+
+    Args:
+        protos: serialised `ExampleListWithContext` protos `[batch]`.
+
+    Returns:
+        How many examples and contexts each has, `[batch, 2]`, its examples `[batch,
+        list]`, and its contexts `[batch, contexts]`; empty at padding.
+    """
+    sizes, (examples, contexts) = tf.io.decode_proto(
+        protos,
+        message_type=f"{_PACKAGE}.{_NAME}",
+        field_names=list(_FIELDS),
+        output_types=[tf.string] * len(_FIELDS),
+        descriptor_source=_descriptors(),
+    )
+    return sizes, examples, contexts
+
+
+@functools.cache
+def _descriptors() -> bytes:
+    """Returns the description of the message that TensorFlow's op needs."""
+    files = descriptor_pb2.FileDescriptorSet()
+    file = files.file.add(name="elwc.proto", package=_PACKAGE, syntax="proto3")
+    message = file.message_type.add(name=_NAME)
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for name, number in _FIELDS.items():
+        message.field.add(
+            name=name,
+            number=number,
+            type=kinds.TYPE_BYTES,
+            label=kinds.LABEL_REPEATED,
+        )
+    return b"bytes://" + files.SerializeToString()

@@ -1,8 +1,8 @@
 """Reads ELWC: TFRecords of `ExampleListWithContext`, TensorFlow Ranking's own format.
 
 Each record is a query: its examples are the items, and its context holds what they have
-in common. Array operations (`arrays`) read several records at a time. They never raise
-errors: records that they do not understand are read again, one by one, by `diagnosis`,
+in common. TensorFlow's ops (`parsing`) parse several records at a time, in threads of
+their own. Records that they do not take are read again, one by one, by `diagnosis`,
 which raises an error that names the record or returns its contents.
 """
 
@@ -16,11 +16,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import logging
 
+from tfr_ext.core.system.threads import in_threads
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc import diagnosis
-from tfr_ext.data.elwc.arrays import FastParser
 from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema
-from tfr_ext.data.elwc.tfrecords import read_records
+from tfr_ext.data.elwc.parsing import Parser, parser
+from tfr_ext.data.elwc.tfrecords import first_record, read_records
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
 from tfr_ext.data.lists import RankingLists
@@ -55,7 +56,7 @@ def iter_elwc(
     paths: Paths,
     num_features: int | None = None,
     schema: ElwcSchema = ElwcSchema(),  # noqa: B008 (frozen)
-    lists_per_piece: int = 16,
+    lists_per_piece: int = 64,
 ) -> Iterator[RankingLists]:
     """Reads ELWC files piece by piece, in memory for one piece.
 
@@ -136,8 +137,7 @@ class ElwcReader:
         self._files = list(files)
         self._num_features = num_features
         self._schema = schema
-        self._widths: diagnosis.Widths | None = None
-        self._fast: FastParser | None = None
+        self._parser: Parser | None = None
         self._seen: dict[str, int] = {}  # Maps a query to its number in reading order.
         self._begun: list[tuple[int, str]] = []  # The number at which each file begins.
         self._num_queries = 0
@@ -146,7 +146,7 @@ class ElwcReader:
         self._num_dropped = 0
 
     def pieces(
-        self, path: str, lists_per_piece: int = 16, check: bool = True
+        self, path: str, lists_per_piece: int = 64, check: bool = True
     ) -> Iterator[RankingLists]:
         """Reads a file piece by piece.
 
@@ -164,9 +164,9 @@ class ElwcReader:
             )
         self._begun.append((self._num_queries, path))
         record = 1
-        for records in read_records(path, lists_per_piece, check):
-            lists = self._lists(self._parse(records, path, record), path, record)
-            record += len(records)
+        for chunk in self._chunks(path, lists_per_piece, check):
+            lists = self._lists(chunk, path, record)
+            record += len(chunk.lengths)
             if lists.num_lists:
                 yield lists
         if record == 1:
@@ -204,26 +204,31 @@ class ElwcReader:
                 "all labels are negative, expected judged items", self._begun[0][1]
             )
 
-    def _parse(self, records: list[bytes], path: str, first_record: int) -> Chunk:
-        if self._widths is None or self._fast is None:
-            first, record = self._files[0], records[0]
-            if path != first:
-                record = next(read_records(first, 1, check=False))[0]
-            self._widths = diagnosis.measure(record, first, self._schema)
-            found = self._widths.num_features
-            if self._num_features not in (None, found):
-                raise DataFormatError(
-                    f"record 1, example 1: there are {found} features, expected "
-                    f"{self._num_features}",
-                    first,
-                )
-            self._fast = FastParser(self._schema, self._widths)
-        chunk = self._fast.parse(records)
-        if chunk is None:
-            chunk = diagnosis.parse_slowly(
-                records, path, first_record, self._schema, self._widths
+    def _chunks(self, path: str, size: int, check: bool) -> Iterator[Chunk]:
+        """Yields what the records of a file say, `size` records at a time."""
+        if self._parser is None:
+            self._parser = self._measured(path, check)
+        parse = self._parser.parse
+        pieces = enumerate(read_records(path, size, check))
+        return in_threads(
+            lambda piece: parse(piece[1], path, piece[0] * size + 1), pieces
+        )
+
+    def _measured(self, path: str, check: bool) -> Parser:
+        """Returns a parser for records like the first one of the first file."""
+        first = self._files[0]
+        record = first_record(first, check and path == first)
+        if record is None:
+            raise DataFormatError("the file has no records, expected at least 1", first)
+        widths = diagnosis.measure(record, first, self._schema)
+        found = widths.num_features
+        if self._num_features not in (None, found):
+            raise DataFormatError(
+                f"record 1, example 1: there are {found} features, expected "
+                f"{self._num_features}",
+                first,
             )
-        return chunk
+        return parser(self._schema, widths)
 
     def _lists(self, chunk: Chunk, path: str, first_record: int) -> RankingLists:
         """Names the queries, and leaves out items that nobody judged."""

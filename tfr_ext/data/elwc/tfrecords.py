@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfr_ext.data import text_files
@@ -21,8 +22,8 @@ _BUFFER_BYTES = 1 << 20
 
 def read_records(
     path: str, records_per_piece: int, check: bool = True
-) -> Iterator[list[bytes]]:
-    """Yields the records of a file, some at a time.
+) -> Iterator[tf.Tensor]:
+    """Yields the records of a file, some at a time, as strings `[records]`.
 
     Args:
         path: the file, on any file system that `tf.io.gfile` knows.
@@ -41,7 +42,13 @@ def read_records(
         raise DataFormatError(f"{path} is a pipe, expected a file of TFRecords", path)
     compression = "GZIP" if _is_gzip(path) else ""
     size = None if compression else tf.io.gfile.stat(path).length
-    dataset = tf.data.TFRecordDataset([path], compression, _BUFFER_BYTES)
+    # `tf.data.TFRecordDataset` traces functions, which takes as long as to read 20 MB.
+    dataset = tf.data.experimental.from_variant(
+        tf.raw_ops.TFRecordDataset(
+            filenames=[path], compression_type=compression, buffer_size=_BUFFER_BYTES
+        ),
+        tf.TensorSpec([], tf.string),
+    ).with_options(_as_it_is())
     too_long = ""
     if check:
         whole, size, too_long = _survey(path, size)
@@ -49,23 +56,24 @@ def read_records(
             dataset = dataset.take(whole)
     count = position = 0
     try:
-        for piece in dataset.batch(records_per_piece).prefetch(2).as_numpy_iterator():
-            count += len(piece)
-            records = piece.tolist()
-            position += sum(map(len, records)) + _FRAME_BYTES * len(records)
+        for records in dataset.batch(records_per_piece).prefetch(2):
+            count += len(records)
+            position += _bytes(records)
             yield records
     except tf.errors.OpError as first_error:
         # Good records may have been lost with the bad one, so read one by one.
-        records, problem = [], ""
+        good: list[tf.Tensor] = []
+        problem = ""
         try:
-            for record in dataset.skip(count).as_numpy_iterator():
-                records.append(record)
+            for record in dataset.skip(count):
+                good.append(record)
         except tf.errors.OpError as error:
             problem = _message(error)
-        if records:
+        if good:
+            records = tf.stack(good)
+            count += len(good)
+            position += _bytes(records)
             yield records
-        count += len(records)
-        position += sum(map(len, records)) + _FRAME_BYTES * len(records)
         if not problem:  # The same read did not fail again.
             if size in (None, position):
                 return
@@ -77,6 +85,34 @@ def read_records(
     raise DataFormatError(
         f"record {count + 1}: expected a whole TFRecord. Found: {problem}", path
     )
+
+
+def first_record(path: str, check: bool = True) -> bytes | None:
+    """Returns the first record of a file; None if there is none.
+
+    Args:
+        path: see `read_records`.
+        check: see `read_records`.
+
+    Raises:
+        DataFormatError: if the file is damaged before the end of that record.
+    """
+    records = next(read_records(path, 1, check), None)
+    return None if records is None else records.numpy()[0]
+
+
+def _as_it_is() -> tf.data.Options:
+    """Returns options that leave a small dataset as it is, to start sooner."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    return options
+
+
+def _bytes(records: tf.Tensor) -> int:
+    """Returns how many bytes of a file some records take."""
+    content = np.sum(tf.strings.length(records).numpy(), dtype=np.int64)
+    return int(content) + _FRAME_BYTES * len(records)
 
 
 def _message(error: tf.errors.OpError) -> str:
