@@ -76,7 +76,8 @@ def iter_elwc(
 
     Yields:
         Lists, in the order of the files. A query without a name is named after its
-        file and record. `doc_ids` is None unless every item of the piece has one.
+        file and record. `doc_ids` is None unless every item of the piece has one. The
+        features may be read-only.
 
     Raises:
         DataFormatError: if a file does not have this format; the message names the
