@@ -43,13 +43,14 @@ def run(
         quieten()
         advice = _advice if goes_on else lambda: ""
         with (
-            interruption.work(advice, termination.request),
+            interruption.work(advice, termination.request, termination.may_end_at_once),
             telling.worded(wording.spelled),
         ):
             try:
                 work(arguments) if takes_arguments else work()
             except failures.MENDABLE as error:
-                sys.exit(f"Error: {failures.explain(error)}")
+                print(f"Error: {failures.explain(error)}", file=sys.stderr)
+                sys.exit(failures.status(error))
 
     interruption.watch()
     command = sys.modules["__main__"]

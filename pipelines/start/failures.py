@@ -14,6 +14,7 @@ from absl import flags
 
 from pipelines.flags import wording
 from pipelines.start.tensorflow_import import tf
+from tfr_ext.core.system import clusters
 
 FLAGS = flags.FLAGS
 
@@ -39,6 +40,9 @@ _OF_ANOTHER = (
     *(tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError),
     tf.errors.DeadlineExceededError,
 )
+# With which a process ends because another one is gone: of the statuses after which
+# Kubeflow starts a process again, the one that users may give.
+_STATUS_TO_TRY_AGAIN = 138
 # How NumPy refuses arrays that no machine can hold.
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
 _ROOM = "Free some space there, or name a directory on another disk."
@@ -68,18 +72,38 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
         sizes = [f"--{name}" for name in _SIZES if values.get(name) is not None]
         advice = f" Reduce {_either(sizes)}." if sizes else ""
         return f"There is not enough memory.{advice} ({first})"
-    # Any error may name a device of this process in the same way.
-    of_another = isinstance(error, _OF_ANOTHER) or "ollective ops is aborted" in text
-    peer = _PEER.search(text)
-    if of_another and peer and "TF_CONFIG" in os.environ:
+    peer = _gone_peer(error)
+    if peer:
         lines = text.splitlines()
-        told = next((line for line in lines if "aborted by" in line), first)
+        of_peers = (x for x in lines if "aborted by" in x or _PEER.search(x))
+        told = next(of_peers, first)
         return (
-            f"{peer[1].capitalize()} {peer[2]} of TF_CONFIG is gone, or cannot be "
+            f"{peer[0].capitalize()} {peer[1]} of TF_CONFIG is gone, or cannot be "
             "reached. Start the same command again in all processes: they go on from "
             f"the last checkpoint. ({told})"
         )
     return text
+
+
+def status(error: BaseException) -> int:
+    """Returns the status of a process that an error ends."""
+    return _STATUS_TO_TRY_AGAIN if _gone_peer(error) else 1
+
+
+def _gone_peer(error: BaseException) -> tuple[str, int] | None:
+    """Returns the job and number of another process, if an error says it is gone."""
+    # Any error may name a device of this process in the same way.
+    text = str(error)
+    of_another = isinstance(error, _OF_ANOTHER) or "ollective ops is aborted" in text
+    if not of_another or clusters.VARIABLE not in os.environ:
+        return None
+    named = [(job, int(index)) for job, index in _PEER.findall(text)]
+    cluster = clusters.from_environment()
+    for task in cluster.tasks if cluster and len({*named}) > 1 else ():
+        # Processes that are still there are named because they found out.
+        if (task.job, task.index) in named and not task.is_reachable():
+            return task.job, task.index
+    return named[0] if named else None
 
 
 def _disk(path: str | None, values: Mapping[str, Any]) -> str:

@@ -34,12 +34,14 @@ class _State:
     Attributes:
         advice: gives what the line says after 'Stopped'; None before the work.
         request: asks the work to end soon; returns whether it will.
+        may_end: tells whether the work has nothing to close.
         interrupted: whether a signal was seen.
         status: with which the process then ends.
     """
 
     advice: Callable[[], str] | None = None
     request: Callable[[], bool] = staticmethod(lambda: False)
+    may_end: Callable[[], bool] = staticmethod(lambda: False)
     interrupted = False
     status = STATUS
 
@@ -53,19 +55,24 @@ def watch() -> None:
 
 @contextlib.contextmanager
 def work(
-    advice: Callable[[], str], request: Callable[[], bool] = lambda: False
+    advice: Callable[[], str],
+    request: Callable[[], bool] = lambda: False,
+    may_end: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Lets signals interrupt the work in this context, and then end the process.
 
     Args:
         advice: gives what the line says after 'Stopped', such as '; run it again'.
         request: asks the work to end soon, after SIGTERM; returns whether it will.
+        may_end: tells whether the work has nothing to close, so that a signal ends the
+            process at once.
     """
     watch()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _handle)
     _end_what_is_native(_TO_NOTICE)
     _State.advice, _State.request = advice, staticmethod(request)
+    _State.may_end = staticmethod(may_end)
     try:
         yield
     except BaseException:
@@ -80,7 +87,8 @@ def work(
 
 def _handle(number: int, _: Any) -> None:
     status = 128 + number
-    if _State.advice is None or _State.interrupted:  # A second one does not wait.
+    # A second one does not wait.
+    if _State.advice is None or _State.interrupted or _State.may_end():
         _say()
         os._exit(status)
     _State.interrupted, _State.status = True, status

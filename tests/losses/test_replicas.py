@@ -29,6 +29,12 @@ SCRIPT = textwrap.dedent(
     rng = np.random.default_rng(0)
     labels = rng.integers(-1, 3, [6, 5]).astype(np.float32)
     scores = rng.normal(size=[6, 5]).astype(np.float32)
+    # Of the lists, and of the items.
+    weightings = [
+        None,
+        rng.random([6, 1], np.float32),
+        rng.random([6, 5], np.float32),
+    ]
 
     for case in getattr(cases, sys.argv[1]):
         with strategy.scope():
@@ -36,27 +42,27 @@ SCRIPT = textwrap.dedent(
             variable = tf.Variable(1.5)
 
         @tf.function
-        def step(y, s):
+        def step(y, s, *w):
             with tf.GradientTape() as tape:
-                value = loss(y, s * variable)
+                value = loss(y, s * variable, *w)
             return value, tape.gradient(value, variable)
 
-        whole = step(labels, scores)
-
-        def half(context):
-            i = context.replica_id_in_sync_group
-            return labels[3 * i : 3 * i + 3], scores[3 * i : 3 * i + 3]
-
-        halves = [
-            strategy.experimental_distribute_values_from_function(
-                lambda context: tf.constant(half(context)[k])
-            )
-            for k in range(2)
-        ]
-        parts = strategy.run(step, args=tuple(halves))
-        for total, part in zip(whole, parts):
-            both = strategy.reduce("SUM", part, axis=None)
-            np.testing.assert_allclose(both, total, rtol=1e-4, atol=1e-5)
+        # Equal shares, as of a last batch that does not divide, and of five and one.
+        for weights, cut in zip(weightings, (3, 4, 5)):
+            batch = [labels, scores] + [weights] * (weights is not None)
+            whole = step(*batch)
+            shares = [
+                strategy.experimental_distribute_values_from_function(
+                    lambda context: tf.constant(
+                        (x[:cut], x[cut:])[context.replica_id_in_sync_group]
+                    )
+                )
+                for x in batch
+            ]
+            parts = strategy.run(step, args=tuple(shares))
+            for total, part in zip(whole, parts):
+                both = strategy.reduce("SUM", part, axis=None)
+                np.testing.assert_allclose(both, total, rtol=1e-4, atol=1e-5)
         print("equal", case)
 
     def fitted(make):

@@ -1,55 +1,25 @@
 """Several replicas and several processes give what one gives; a process each."""
 
-import json
 import os
 import re
-import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
-from tests.commands import ROOT, run_command, train
+from tests.commands import run_command, train
 from tests.helpers import needs_tfr
+from tests.pipelines.task_processes import (
+    FLAGS,
+    assert_same_run,
+    ended,
+    history,
+    started,
+    workers,
+)
 
 # Two replicas of each loss are tested in tests/losses/test_replicas.py.
 pytestmark = pytest.mark.grid
-
-# 66 training lists in batches of 13, which is 7 + 6 lists: unequal shares; the last
-# batch has one list, so that one of two replicas has none.
-FLAGS = (
-    "--flagfile=configs/quickstart.cfg",
-    "--synthetic_num_queries=110",
-    "--synthetic_list_size=9",
-    "--hidden_sizes=8",
-    "--batch_size=13",
-    "--feature_transforms=log1p,query_minmax,standard,clip:-3:3",
-    "--num_epochs=3",
-    "--metrics=ndcg_10,map,err_5",
-    "--verbose=line",
-    "--loss_diagnostics",
-)
-
-
-def history(directory):
-    state = json.loads((directory / "checkpoints" / "state.json").read_text())
-    return state["history"], state["best_epoch"]
-
-
-def assert_same_run(directory, expected):
-    """Losses and metrics of every epoch, and those of the test, to rounding."""
-    (own, best), (other, other_best) = history(directory), history(expected)
-    assert best == other_best and own.keys() == other.keys()
-    for name in own:
-        np.testing.assert_allclose(own[name], other[name], rtol=2e-4, err_msg=name)
-    reports = [
-        json.loads((path / "metrics.json").read_text())["test"]
-        for path in (directory, expected)
-    ]
-    for name in reports[0]:
-        np.testing.assert_allclose(reports[0][name], reports[1][name], rtol=2e-3)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +36,10 @@ def alone_with_tfr(tmp_path_factory):
     return directory
 
 
-def test_mirrored_over_two_devices(alone, tmp_path):
-    train(*FLAGS, f"--model_dir={tmp_path}", "--strategy=mirrored", "--logical_cpus=2")
+@pytest.mark.parametrize("count", [2, 4])
+def test_mirrored_over_several_devices(alone, tmp_path, count):
+    more = ("--strategy=mirrored", f"--logical_cpus={count}")
+    train(*FLAGS, f"--model_dir={tmp_path}", *more)
     assert_same_run(tmp_path, alone)
 
 
@@ -81,60 +53,6 @@ def test_mirrored_with_a_loss_of_tfr(alone_with_tfr, tmp_path):
         "--loss=softmax_loss",
     )
     assert_same_run(tmp_path, alone_with_tfr)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("localhost", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def started(directory, tasks, cluster, command, *arguments):
-    """Starts the workers of a cluster."""
-    # What another module runs, it gets before its flags.
-    flags = [x for x in arguments if x.startswith("--")]
-    first = [x for x in arguments if not x.startswith("--")]
-    return [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-m", command, *first, *FLAGS, *flags),
-                f"--model_dir={directory}",
-                "--strategy=multi_worker",
-            ],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={
-                **os.environ,
-                "TF_CONFIG": json.dumps(
-                    {"cluster": cluster, "task": {"type": kind, "index": index}}
-                ),
-            },
-        )
-        for kind, index in tasks
-    ]
-
-
-def ended(processes, code=0):
-    """Waits for the workers, and returns what they printed."""
-    try:
-        outputs = [process.communicate(timeout=300) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for process, (_, errors) in zip(processes, outputs):
-        assert process.returncode == code, errors[-3000:]
-    return outputs
-
-
-def workers(count):
-    addresses = [f"localhost:{port}" for port in free_ports(count)]
-    return {"worker": addresses}, [("worker", i) for i in range(count)]
 
 
 @pytest.mark.parametrize("kind", ["two", "three", "chief"])
@@ -216,7 +134,7 @@ def test_one_of_three_is_killed(alone, tmp_path, victim):
     processes[victim].kill()
     begin = time.monotonic()
     others = [one for i, one in enumerate(processes) if i != victim]
-    outputs = ended(others, 1)
+    outputs = ended(others, 138)
     assert time.monotonic() - begin < 60
     assert any(f"Worker {victim} of TF_CONFIG is gone" in err for _, err in outputs)
     for _, errors in outputs:

@@ -19,6 +19,7 @@ from tfr_ext.data.batches.batching import MAX_PADDING
 from tfr_ext.evaluation.queries import DEFAULT_METRICS, Convention, plain_name
 from tfr_ext.metrics import keras_metrics
 from tfr_ext.models.combination import COMBINATIONS
+from tfr_ext.training import strategy_checks
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.model_config import LossConfig, ModelConfig
 
@@ -214,10 +215,32 @@ class TrainingConfig(Settings):
     strategy: str = setting(
         "none",
         "Devices to train on: 'none' for one, 'mirrored' for all GPUs of this "
-        "machine, 'multi_worker' for the machines that TF_CONFIG lists. `batch_size` "
-        "counts the lists of all devices together.",
+        "machine, 'multi_worker' for the machines that TF_CONFIG lists, of which all "
+        "take the same step, 'parameter_server' for machines that take their steps "
+        "independently, 'tpu' for a TPU. `batch_size` counts the lists of a step on "
+        "all devices.",
         group="training",
-        choices=("none", "mirrored", "multi_worker"),
+        choices=("none", "mirrored", "multi_worker", "parameter_server", "tpu"),
+    )
+    gpus: tuple[int, ...] = setting(
+        (),
+        "Numbers of the GPUs to train on, such as 0 or 0,2, as `nvidia-smi` lists "
+        "them; all of this machine if left out. Without a `strategy`, one.",
+        group="training",
+        kind="integers",
+        low=0,
+    )
+    memory_growth: bool = setting(
+        True,
+        "Take memory of GPUs as it is needed. Otherwise TensorFlow takes nearly all "
+        "of it at the start.",
+        group="training",
+    )
+    tpu: str = setting(
+        "",
+        "Name or grpc:// address of the TPU for `strategy='tpu'`, or 'local'; by "
+        "default, the one that the environment names.",
+        group="training",
     )
     logical_cpus: int = setting(
         1,
@@ -269,6 +292,7 @@ class TrainingConfig(Settings):
             )
         super().__post_init__()
         self._check_ensemble()
+        strategy_checks.check(self)
         if 0 < self.max_padding < 1:
             raise ValueError(
                 "`max_padding` must be 0 or at least 1. Received: "

@@ -32,11 +32,14 @@ NOT_PART_OF_A_RUN = (
     "checkpoint_minutes",
     "draw_curves",
     "export_model",
+    "gpus",
     "manual_dir",
+    "memory_growth",
     "model_dir",
     "num_threads",
     "overwrite",
     "parallel_models",
+    "tpu",
     "verbose",
 )
 _START = "# Runs again by: python -m pipelines.{} "

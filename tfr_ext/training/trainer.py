@@ -29,10 +29,14 @@ from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.ensembles import member_processes, members
 from tfr_ext.training.fitting import (
     checkpoints,
+    devices,
     fitter,
+    fixed_shapes,
     lists_datasets,
+    parameter_servers,
     replicas,
     run_progress,
+    served_fitter,
     user_callbacks,
 )
 from tfr_ext.training.sources import data_splits, memory_source
@@ -116,6 +120,10 @@ def train(
     """
     if config.model_dir is None:
         raise ValueError("`model_dir` must be given: training writes its files there.")
+    _choose_devices(config)
+    if replicas.serves(config.strategy):
+        parameter_servers.serve(lambda: run_directory.RunDirectory(config).is_finished)
+        return TrainingResult({}, {}, 0, {}, _no_model)
     strategy = _prepare_tensorflow(config)
     origin = None
     if splits is not None:
@@ -131,6 +139,10 @@ def train(
     return _Run(config, strategy, inputs, callbacks).train_alone()
 
 
+def _no_model() -> tf.keras.Model:
+    raise ValueError("This process served another, the chief, which has the model.")
+
+
 def keras_verbosity(verbose: str) -> int:
     """Returns Keras's `verbose` for that of `TrainingConfig`."""
     if verbose == "bar" and not sys.stdout.isatty():
@@ -138,16 +150,22 @@ def keras_verbosity(verbose: str) -> int:
     return {"silent": 0, "bar": 1, "line": 2}[verbose]
 
 
-def _prepare_tensorflow(config: TrainingConfig) -> tf.distribute.Strategy | None:
-    """Sets what must be set before TensorFlow starts, and returns the strategy."""
+def _choose_devices(config: TrainingConfig) -> None:
+    """Sets what must be set before TensorFlow starts."""
+    wanted = config.strategy == "mirrored" and config.logical_cpus == 1
+    devices.choose_gpus(config.gpus, config.memory_growth, wanted)
     if config.logical_cpus > 1:
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],
             [tf.config.LogicalDeviceConfiguration()] * config.logical_cpus,
         )
+
+
+def _prepare_tensorflow(config: TrainingConfig) -> tf.distribute.Strategy | None:
+    """Makes TensorFlow deterministic, and returns the strategy."""
     tf.keras.utils.set_random_seed(config.data.seed)
     tf.config.experimental.enable_op_determinism()
-    return replicas.strategy(config.strategy)
+    return replicas.strategy(config.strategy, config.tpu)
 
 
 class _Run:
@@ -271,7 +289,7 @@ class _Run:
     def _fitter(self) -> fitter.Fitter:
         config, inputs = self._config, self._inputs
         head, splits, convention = inputs.head, inputs.splits, inputs.convention
-        datasets = lists_datasets.ListsDatasets(
+        batches = lists_datasets.ListsDatasets(
             splits.train,
             splits.valid,
             config.batch_size,
@@ -281,11 +299,22 @@ class _Run:
             max_padding=config.max_padding or None,
         )
         say(
-            f"{datasets.train.num_batches:,} batches of up to {config.batch_size} "
+            f"{batches.train.num_batches:,} batches of up to {config.batch_size} "
             "lists; ratio of padded to real items: "
-            f"{datasets.train.padding_waste():.2f}"
+            f"{batches.train.padding_waste():.2f}"
         )
-        return fitter.Fitter(
+        datasets: lists_datasets.ListsDatasets = batches
+        if config.strategy == "tpu":
+            assert self._strategy is not None
+            fixed_shapes.check_batch_size(config.batch_size, self._strategy)
+            longest = max(x.lengths.max() for x in (splits.train, splits.valid))
+            datasets = fixed_shapes.FixedShapes(
+                batches, config.batch_size, int(longest)
+            )
+        kind = fitter.Fitter
+        if replicas.has_servers(self._strategy):
+            kind = served_fitter.ServedFitter
+        return kind(
             restoring.builder(config, splits, head),
             datasets,
             fitter.Hparams(
@@ -348,6 +377,7 @@ def train_member(
         splits: lists in memory, if there are any.
         before_writing: called before the first file is written.
     """
+    _choose_devices(config)
     strategy = _prepare_tensorflow(config)
     origin = None
     if splits is not None:

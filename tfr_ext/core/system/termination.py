@@ -14,10 +14,11 @@ from typing import NoReturn
 
 
 class _State:
-    """Whether somebody heeds the wish, and whether there is one."""
+    """Whether somebody heeds the wish, whether there is one, and who only serves."""
 
     listeners = 0
     requested = False
+    servers = 0
 
 
 @contextlib.contextmanager
@@ -44,6 +45,29 @@ def heeded() -> Iterator[None]:
         _State.listeners -= 1
         if not _State.listeners:
             _State.requested = False
+
+
+@contextlib.contextmanager
+def nothing_to_close() -> Iterator[None]:
+    """Tells, in its context, that this process may end at once, as a server may.
+
+    Examples:
+        >>> with nothing_to_close():
+        ...     may_end_at_once()
+        True
+        >>> may_end_at_once()
+        False
+    """
+    _State.servers += 1
+    try:
+        yield
+    finally:
+        _State.servers -= 1
+
+
+def may_end_at_once() -> bool:
+    """Tells whether nothing is lost if this process ends at once."""
+    return _State.servers > 0
 
 
 def request() -> bool:

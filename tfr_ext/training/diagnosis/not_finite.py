@@ -104,6 +104,24 @@ def _not_finite(values: tf.Tensor) -> str:
     return f"{', '.join(told)} has {array[place]:g}"
 
 
+def bad_loss(
+    loss: float, epoch: int, where: str, reason: str = ""
+) -> FloatingPointError:
+    """Returns the error that ends training when the loss is NaN or infinite.
+
+    Args:
+        loss: the loss.
+        epoch: the epoch, counted from 0.
+        where: the batch, in words.
+        reason: the cause, if it is known: a sentence and a blank.
+    """
+    return FloatingPointError(
+        f"The loss became {loss} in epoch {epoch + 1}, {where}. {reason}Try a smaller "
+        "`learning_rate`, or other parameters of the loss. A label above max_label, an "
+        "infinite score, or features of very different scales can cause it too."
+    )
+
+
 class StopAtBadLoss(tf.keras.callbacks.Callback):
     """Ends training with an error when the loss is NaN or infinite."""
 
@@ -144,9 +162,4 @@ class StopAtBadLoss(tf.keras.callbacks.Callback):
             elif self._batch is not None:
                 features, labels = self._batch(self._epoch, batch)[:2]
                 reason = f"{cause(self.model, features, labels)} "
-            raise FloatingPointError(
-                f"The loss became {loss} in epoch {self._epoch + 1}, "
-                f"{where}. {reason}Try a smaller `learning_rate`, or other "
-                "parameters of the loss. A label above max_label, an infinite score, "
-                "or features of very different scales can cause it too."
-            )
+            raise bad_loss(loss, self._epoch, where, reason)

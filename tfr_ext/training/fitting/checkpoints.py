@@ -78,7 +78,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         resume: bool = True,
         before_writing: Callable[[], None] = lambda: None,
         minutes: float = 0.0,
-        agreement: replicas.Agreement | None = None,
+        strategy: tf.distribute.Strategy | None = None,
     ):
         """Initialises the callback.
 
@@ -96,8 +96,8 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             before_writing: called by the writer before anything is written.
             minutes: minutes from one save to the next in the middle of an epoch; 0 for
                 none.
-            agreement: of all workers on when they save; without it, this process
-                decides.
+            strategy: the strategy under which it trains. All its workers agree on when
+                they save.
         """
         super().__init__()
         self._directory = directory
@@ -112,7 +112,11 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         # Weights of the best epoch, if they are not saved yet.
         self._best_weights: list[np.ndarray] | None = None
         self._seconds = 60 * minutes
-        self._agreement = agreement or replicas.Agreement(None)
+        self._agreement = replicas.Agreement(strategy)
+        self._strategy = strategy
+        self._files = replicas.files_of(strategy)
+        # Keras calls no others for the steps of remote workers.
+        self._supports_tf_logs = replicas.has_servers(strategy)
         self._calls = 0
         self._saved_at = time.monotonic()
         # Of the epoch in which training goes on: number of batches that are done, and
@@ -148,7 +152,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
             path = self._path("last", found.epochs, found.batches)
             # Keras gives metrics their variables later.
-            _read(checkpoint, path, whole=not found.batches)
+            _read(checkpoint, path, whole=not found.batches, files=self._files)
             self._done, self._partial = found.batches, path if found.batches else ""
         return self.progress
 
@@ -167,7 +171,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """See `tf.keras.callbacks.Callback`."""
         if self._partial:  # Keras has just reset the metrics.
-            _read(_metrics(self.model), self._partial)
+            _read(_metrics(self.model), self._partial, files=self._files)
             self._partial = ""
 
     def on_train_batch_end(
@@ -184,6 +188,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         due = 0 < self._seconds <= time.monotonic() - self._saved_at
         if self._agreement.any(due or termination.is_requested()):
             self.progress.batches = self._done + batch + 1
+            replicas.join(self._strategy)
             self._save_all()
             if self._agreement.any(termination.is_requested()):
                 termination.end()
@@ -271,7 +276,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
     ) -> None:
         if self._writer:
             os.makedirs(self._directory, exist_ok=True)
-            checkpoint.write(self._path(kind, epoch, batches))
+            checkpoint.write(self._path(kind, epoch, batches), self._files)
             return
         with tempfile.TemporaryDirectory() as aside:
             checkpoint.write(os.path.join(aside, kind))
@@ -321,7 +326,12 @@ def restore_best(model: tf.keras.Model, directory: str, progress: Progress) -> N
     _read(tf.train.Checkpoint(model=model), path)
 
 
-def _read(checkpoint: tf.train.Checkpoint, path: str, whole: bool = False) -> None:
+def _read(
+    checkpoint: tf.train.Checkpoint,
+    path: str,
+    whole: bool = False,
+    files: tf.train.CheckpointOptions | None = None,
+) -> None:
     """Reads a checkpoint, all of which must be used if `whole`."""
     try:
         if any(_OTHER_KERAS in name for name, _ in tf.train.list_variables(path)):
@@ -329,7 +339,7 @@ def _read(checkpoint: tf.train.Checkpoint, path: str, whole: bool = False) -> No
                 f"{which_keras.other_name()} wrote it, and this process has "
                 f"{which_keras.name()}"
             )
-        status = checkpoint.read(path)
+        status = checkpoint.read(path, files)
         if whole:
             status.assert_consumed()
         else:

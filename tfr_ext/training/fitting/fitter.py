@@ -172,7 +172,7 @@ class Fitter:
             resume=hparams.resume,
             before_writing=before_writing,
             minutes=hparams.checkpoint_minutes,
-            agreement=replicas.Agreement(strategy),
+            strategy=strategy,
         )
 
     @property
@@ -197,10 +197,16 @@ class Fitter:
             )
         ]
 
-    def build_callbacks(self) -> list[tf.keras.callbacks.Callback]:
-        """Returns the callbacks for a bad loss, the checkpoints and TensorBoard."""
-        stop = diagnosis.StopAtBadLoss(self._batch, self._training.batches_before)
-        callbacks = [stop, self._training]
+    def build_callbacks(
+        self, model: tf.keras.Model, valid: tf.data.Dataset
+    ) -> list[tf.keras.callbacks.Callback]:
+        """Returns the callbacks for a bad loss, the checkpoints and TensorBoard.
+
+        Args:
+            model: the compiled model.
+            valid: the batches to validate on.
+        """
+        callbacks = [*self._guards(model, valid), self._training]
         if self.is_writer and importlib.util.find_spec("tensorboard") is not None:
             logs = os.path.join(self._hparams.model_dir, "tensorboard")
             callbacks.append(late_tensorboard.LateTensorBoard(logs))
@@ -210,6 +216,13 @@ class Fitter:
                 "installed."
             )
         return callbacks
+
+    def _guards(
+        self, model: tf.keras.Model, valid: tf.data.Dataset
+    ) -> list[tf.keras.callbacks.Callback]:
+        """Returns the callbacks for a bad loss."""
+        del model, valid
+        return [diagnosis.StopAtBadLoss(self._batch, self._training.batches_before)]
 
     def _batch(self, epoch: int, batch: int) -> tuple:
         """Returns a training batch again, by epoch and number, both counted from 0."""
@@ -231,14 +244,13 @@ class Fitter:
             progress = self._training.restore(model)
             if verbose and progress.has_begun:
                 print(f"Going on after {progress.describe()}.")
-            callbacks = [*first, *self.build_callbacks(), *self._callbacks]
             valid = self._dataset_builder.build_valid_dataset()
             valid = valid.take(hparams.validation_steps or -1)
+            callbacks = [*first, *self.build_callbacks(model, valid), *self._callbacks]
             shown = verbose if self.is_writer else 0
             with termination.heeded():
                 if progress.batches:
-                    # Gives the metrics the variables that are to be restored.
-                    model.evaluate(valid.take(1), verbose=0)
+                    self._make_metrics(model, valid)
                     last, done = progress.epochs + 1, progress.batches
                     self._fit(model, last, valid, callbacks, shown, done)
                 if not (progress.stopped or model.stop_training):
@@ -251,6 +263,10 @@ class Fitter:
         if hparams.grade_values is not None:
             best = models.with_expected_grade(best, hparams.grade_values)
         return checkpoints.Trained(best, progress.history, progress.best_epoch)
+
+    def _make_metrics(self, model: tf.keras.Model, valid: tf.data.Dataset) -> None:
+        """Gives the metrics the variables that are to be restored."""
+        model.evaluate(valid.take(1), verbose=0)
 
     def _fit(
         self,
@@ -295,6 +311,7 @@ class Fitter:
         """Returns a compiled model, and the callbacks that come before the others."""
         hparams = self._hparams
         model = self._model_builder.build()
+        model.has_empty_rows = self._dataset_builder.has_empty_rows
         loss = self.build_loss()
         # It comes first: the other callbacks take its values from the logs.
         first, diagnostics = [], []

@@ -19,11 +19,11 @@ class LateTensorBoard(tf.keras.callbacks.Callback):
         super().__init__()
         self._directory = directory
         self._board: tf.keras.callbacks.Callback | None = None
-        self._validated: dict[str, Any] | None = None
+        self._validated: dict[str, Any] = {}
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
         """See `tf.keras.callbacks.Callback`."""
-        self._validated = logs
+        self._validated = logs or {}
         if self._board is not None:
             self._board.on_test_end(logs)
 

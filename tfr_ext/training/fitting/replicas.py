@@ -6,20 +6,63 @@ import contextlib
 
 import tensorflow as tf
 
+from tfr_ext.training.fitting import devices, parameter_servers
 
-def strategy(name: str) -> tf.distribute.Strategy | None:
+
+def strategy(name: str, tpu: str = "") -> tf.distribute.Strategy | None:
     """Returns a strategy by the name that it has in `TrainingConfig.strategy`.
 
     A strategy for several workers must be created before TensorFlow does anything.
 
     Args:
-        name: 'none', 'mirrored' or 'multi_worker'.
+        name: 'none', 'mirrored', 'multi_worker', 'tpu' or 'parameter_server'; of the
+            last, the chief's.
+        tpu: name or address of the TPU.
+
+    Raises:
+        ValueError: if TF_CONFIG does not describe such a cluster, or there is no TPU.
     """
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     if name == "multi_worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
+    if name == "tpu":
+        return devices.tpu_strategy(tpu)
+    if name == parameter_servers.NAME:
+        return parameter_servers.strategy(parameter_servers.own_cluster())
     return None
+
+
+def serves(name: str) -> bool:
+    """Tells whether this process is to serve one that trains, as a worker or ps.
+
+    Args:
+        name: as in `strategy`.
+
+    Raises:
+        ValueError: if TF_CONFIG does not describe such a cluster.
+    """
+    if name != parameter_servers.NAME:
+        return False
+    return parameter_servers.own_cluster().own.job != "chief"
+
+
+def has_servers(strategy: tf.distribute.Strategy | None) -> bool:
+    """Tells whether workers train, each for itself, with weights on servers."""
+    return isinstance(strategy, tf.distribute.ParameterServerStrategy)
+
+
+def join(strategy: tf.distribute.Strategy | None) -> None:
+    """Waits until everything that was handed out to workers is done."""
+    if has_servers(strategy):
+        parameter_servers.join(strategy)
+
+
+def files_of(strategy: tf.distribute.Strategy | None) -> tf.train.CheckpointOptions:
+    """Returns how checkpoints are written: by this process alone."""
+    # Otherwise each server would write its weights to a disk of its own.
+    device = "/job:chief" if has_servers(strategy) else None
+    return tf.train.CheckpointOptions(experimental_io_device=device)
 
 
 def scope(strategy: tf.distribute.Strategy | None) -> contextlib.AbstractContextManager:
@@ -58,7 +101,10 @@ class Agreement:
         Args:
             strategy: the strategy under which they train.
         """
-        has_workers = getattr(strategy, "cluster_resolver", None) is not None
+        # Where there are servers, the chief decides for all.
+        has_workers = getattr(strategy, "cluster_resolver", None) and not (
+            has_servers(strategy)
+        )
         self._strategy = strategy if has_workers else None
         # A question takes a message to each worker and back.
         self.every = 16 if has_workers else 1

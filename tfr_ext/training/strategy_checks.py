@@ -1,0 +1,41 @@
+"""Which settings do not go with a strategy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfr_ext.core.settings import given
+
+
+def check(config: Any) -> None:
+    """Checks the settings of a `TrainingConfig` that do not go with every strategy.
+
+    Args:
+        config: the settings.
+
+    Raises:
+        ValueError: if one does not go with that which is given.
+    """
+    name, told, wrong = config.strategy, given("strategy", config.strategy), ""
+    numbers = f"`gpus={','.join(map(str, config.gpus))}`"
+    if name == "parameter_server" and config.loss.loss_diagnostics:
+        wrong = f"{given('loss_diagnostics', True)}: workers return no gradients"
+    if name in ("parameter_server", "tpu") and config.mixed_precision == "float16":
+        wrong = (
+            f"{given('mixed_precision', config.mixed_precision)}, which needs a "
+            "scaled loss. 'bfloat16' does not"
+        )
+    if name == "parameter_server" and config.jit_compile:
+        wrong = (
+            f"{given('jit_compile', True)}: XLA reaches no weights on other machines"
+        )
+    if name == "none" and len(config.gpus) > 1:
+        wrong = f"{numbers}: it trains on one. Take `strategy='mirrored'`"
+    if name == "tpu" and config.gpus:
+        wrong = numbers
+    if len({*config.gpus}) < len(config.gpus):
+        wrong = f"{numbers}, which names a GPU twice"
+    if name != "tpu" and config.tpu:
+        wrong = given("tpu", config.tpu)
+    if wrong:
+        raise ValueError(f"{told} does not go with {wrong}.")
