@@ -51,7 +51,7 @@ help:
 	@echo '             commands of README.md there (make try-wheel: all but building it)'
 	@echo 'make release build what one would publish into dist/, and check it; it tags and'
 	@echo '             uploads nothing'
-	@echo 'make bench   speed against named peers'
+	@echo 'make bench   speed against named peers (TFR_EXT_DATA adds what needs data)'
 	@echo 'make fuzz    the readers on 20,000 damaged files of each format, and the losses'
 	@echo '             on random lists amid padding, with every type of scores'
 	@echo 'make bazel   build with Bazel and run a few tests, see docs/bazel.md'
@@ -99,6 +99,8 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-gbm
 	$(RUN) benchmarks/read_memory.py
 	$(RUN) benchmarks/serving_speed.py
 	$(RUN) benchmarks/scorer_speed.py
+	$(if $(TFR_EXT_DATA),$(RUN) benchmarks/loss_share.py --data '$(TFR_EXT_DATA)')
+	$(if $(TFR_EXT_DATA),$(RUN) benchmarks/epoch_options.py --data '$(TFR_EXT_DATA)')
 
 fuzz: $(VENV)/.installed-test
 	TFR_EXT_FUZZ=20000 $(RUN) -m pytest tests/data/letor/test_fuzz.py \

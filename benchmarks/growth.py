@@ -46,11 +46,11 @@ def make(key: str) -> timing.Loss:
         # It has an effect only with some metrics of a metric loss.
         with contextlib.suppress(ValueError):
             loss = tfr_ext.losses.get(key, max_label=NUM_GRADES - 1.0)
-    if loss.RANK == 2:
+    if getattr(loss, "RANK", 2) == 2:  # TensorFlow Ranking's have none.
         return loss
-    grades = tf.range(float(NUM_GRADES))
 
     def of_scores(labels: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+        grades = tf.range(float(NUM_GRADES))
         distributions = tf.one_hot(tf.cast(labels, tf.int32), NUM_GRADES)
         return loss(distributions, scores[:, :, tf.newaxis] * grades)
 

@@ -344,3 +344,40 @@ def test_weights_begin_as_in_pytorch_if_wanted():
     assert model.get_layer("normalization_1").epsilon == 1e-5
     kernel, bias = build(hidden_sizes=[50]).get_layer("hidden_1").get_weights()
     assert np.abs(kernel).max() <= (6 / 53) ** 0.5 and not bias.any()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("items", [0, 1, 30])
+def test_a_dense_layer_takes_normalised_items_in_parts(items, training, offset):
+    x = tf.random.stateless_normal([items, 4], [1, 2]) + offset
+    upstream = tf.random.stateless_normal([items, 3], [3, 4])
+    found = []
+    for dense in (tf.keras.layers.Dense, models.NormalizedDense):
+        parts = dense is models.NormalizedDense
+        normalize = models.ItemBatchNormalization(momentum=0.5, parts=parts)
+        layers = [normalize, dense(3, activation="tanh", kernel_initializer="ones")]
+        layers[1](normalize(x))
+        normalize.set_weights([np.float32([1, 2, 3, -1]), np.float32([0, 1, -1, 2]),
+                               *normalize.get_weights()[2:]])  # fmt: skip
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = layers[1](normalize(x, training=training))
+        weights = [w for layer in layers for w in layer.trainable_weights]
+        slopes = tape.gradient(outputs, [x, *weights], upstream)
+        found.append([outputs, *slopes, *normalize.get_weights()])
+        config = normalize.get_config()
+        assert models.ItemBatchNormalization.from_config(config).get_config() == config
+    # In float32, an offset costs digits in both.
+    tolerance = 1e-5 * max(1.0, offset / 10)
+    for plain, own in zip(*found):
+        np.testing.assert_allclose(own, plain, rtol=tolerance, atol=tolerance)
+
+
+def test_scorers_without_dropout_keep_items_in_parts():
+    kinds = {layer.name: type(layer) for layer in build(hidden_sizes=[8, 4]).layers}
+    for name in ("hidden_1", "hidden_2", "score"):
+        assert kinds[name] is models.NormalizedDense
+    for options in ({"dropout": 0.5}, {"compact": False}):
+        scorer = build(hidden_sizes=[8], **options)
+        assert type(scorer.get_layer("score")) is tf.keras.layers.Dense

@@ -6,7 +6,10 @@ from tfr_ext.models.attention_scorers import (
     KLTransformerScorer,
     TransformerScorer,
 )
-from tfr_ext.models.batch_normalization import ItemBatchNormalization
+from tfr_ext.models.batch_normalization import (
+    ItemBatchNormalization,
+    NormalizedDense,
+)
 from tfr_ext.models.building import (
     RankingModelBuilder,
     feature_spec,
@@ -78,6 +81,7 @@ __all__ = [
     "Log1p",
     "MLPScorer",
     "NetworkScorer",
+    "NormalizedDense",
     "QueryMinMax",
     "QueryRank",
     "QueryStandard",

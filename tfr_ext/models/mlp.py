@@ -62,7 +62,9 @@ class MLPScorer(NetworkScorer, CompactScorer):
         context_features: dict[str, tf.Tensor],
         example_features: dict[str, tf.Tensor],
     ) -> tf.Tensor:
-        x = self._inputs(context_features, example_features)
+        # Nothing comes between them unless inputs are dropped.
+        to_dense = bool(self._hidden_sizes) or not self._dropout
+        x = self._inputs(context_features, example_features, to_dense)
         if not self._hidden_sizes:
             x = self._dropped(x, 0, dtype="float32")
-        return self._output(self._hidden(x, self._hidden_sizes))
+        return self._output(self._hidden(x, self._hidden_sizes, to_dense=True))

@@ -122,10 +122,19 @@ class NetworkScorer(ItemScorer):
         self,
         context_features: dict[str, tf.Tensor],
         example_features: dict[str, tf.Tensor],
-    ) -> tf.Tensor:
-        """Returns all features of the items, normalised if so wanted."""
+        to_dense: bool = False,
+    ) -> Any:
+        """Returns all features of the items, normalised if so wanted.
+
+        Args:
+            context_features: see `CompactScorer`.
+            example_features: see there.
+            to_dense: whether `_dense` takes them.
+        """
         x = self._joined(context_features, example_features)
-        return self._normalized(x, "input_normalization", dtype="float32")
+        return self._normalized(
+            x, "input_normalization", parts=to_dense, dtype="float32"
+        )
 
     def _joined(
         self,
@@ -140,15 +149,22 @@ class NetworkScorer(ItemScorer):
             x = tf.keras.layers.Concatenate(axis=1, dtype="float32")(features)
         return x
 
-    def _hidden(self, x: tf.Tensor, sizes: Sequence[int]) -> tf.Tensor:
-        """Returns the outputs of hidden layers, each normalised and dropped out."""
+    def _hidden(self, x: Any, sizes: Sequence[int], to_dense: bool = False) -> Any:
+        """Returns the outputs of hidden layers, each normalised and dropped out.
+
+        Args:
+            x: the items.
+            sizes: number of units of each layer.
+            to_dense: whether `_dense` or `_output` takes the outputs.
+        """
         for i, size in enumerate(sizes, 1):
             x = self._dense(x, size, self._activation, f"hidden_{i}")
-            x = self._normalized(x, f"normalization_{i}")
+            parts = not self._dropout and (to_dense or i < len(sizes))
+            x = self._normalized(x, f"normalization_{i}", parts=parts)
             x = self._dropped(x, i)
         return x
 
-    def _output(self, x: tf.Tensor) -> tf.Tensor:
+    def _output(self, x: Any) -> tf.Tensor:
         """Returns the score of each item, or its logits of grades."""
         # Scores are float32 under any precision policy, as losses need them.
         return self._dense(
@@ -156,14 +172,15 @@ class NetworkScorer(ItemScorer):
         )
 
     def _dense(
-        self, x: tf.Tensor, size: int, activation: str, name: str, **kwargs: Any
+        self, x: Any, size: int, activation: str, name: str, **kwargs: Any
     ) -> tf.Tensor:
-        return tf.keras.layers.Dense(
-            size,
-            activation=activation,
-            name=name,
-            **self._weights(x.shape[-1]),
-            **kwargs,
+        in_parts = isinstance(x, (list, tuple))
+        width = x[0].shape[-1] if in_parts else x.shape[-1]
+        layer = (
+            batch_normalization.NormalizedDense if in_parts else tf.keras.layers.Dense
+        )
+        return layer(
+            size, activation=activation, name=name, **self._weights(width), **kwargs
         )(x)
 
     def _weights(self, inputs: int) -> dict[str, Any]:
@@ -182,9 +199,19 @@ class NetworkScorer(ItemScorer):
             self._dropout, self._seed + number, name=f"dropout_{number}", **kwargs
         )(x)
 
-    def _normalized(self, x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
+    def _normalized(
+        self, x: tf.Tensor, name: str, parts: bool = False, **kwargs: Any
+    ) -> Any:
+        """Returns items normalised, or in the parts that `_dense` takes.
+
+        Scales that go into a kernel could exceed half precision. Masks, which padding
+        needs, follow one tensor.
+        """
         if not self._batch_normalization:
             return x
+        policy = tf.keras.mixed_precision.global_policy()
+        if parts and self._compact and policy.compute_dtype == "float32":
+            kwargs["parts"] = True
         return self._standardized(x, name, **kwargs)
 
     def _standardized(self, x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:
