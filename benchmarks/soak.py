@@ -144,14 +144,15 @@ def soak(folder: str, minutes: float) -> list[tuple[float, str, dict[str, float]
         verbose="silent",
     )
     new = RankConfig(
-        input=os.path.join(shards, "test-*"),
+        input=(os.path.join(shards, "test-*"),),
         dataset="elwc",
         output=os.path.join(folder, "ranked.trec"),
         overwrite=True,
     )
     with telling.silent():
         scorer = load_scorer(train(first).paths["export"])
-    runs, samples = start(shards, home), []
+    runs = start(shards, home)
+    samples: list[tuple[float, str, dict[str, float]]] = []
     print(f"{'minute':>7}  {'turn':<10}{''.join(f'{c:>11}' for c in COLUMNS)}")
     begun = time.monotonic()
     while True:

@@ -88,14 +88,19 @@ def run(
                     worker.end()
                 on_end(Outcome(cell, seconds, ok and cell.is_finished))
     finally:
-        for worker in [*idle, *(busy for busy, *_ in running.values())]:
-            worker.end()
+        busy = [worker for worker, *_ in running.values()]
+        child_process.end([worker.process for worker in [*idle, *busy]])
 
 
 class Worker:
     """A process that trains one cell after the other.
 
     Starting TensorFlow takes as long as a short training.
+
+    Attributes:
+        pipe: the end of a pipe to it.
+        process: the process.
+        num_cells: number of cells that it was sent.
     """
 
     def __init__(self, work: Callable[..., None], *arguments: Any):
@@ -105,7 +110,7 @@ class Worker:
             work: what it does, with a pipe to this process.
             *arguments: further arguments for it.
         """
-        self.pipe, self._process = child_process.start(
+        self.pipe, self.process = child_process.start(
             work, *arguments, preloaded=_PRELOADED
         )
         self.num_cells = 0
@@ -133,5 +138,5 @@ class Worker:
     def end(self) -> None:
         """Ends the process."""
         self.pipe.close()
-        self._process.terminate()
-        self._process.join()
+        self.process.terminate()
+        self.process.join()

@@ -6,10 +6,13 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from multiprocessing import connection, forkserver, parent_process, resource_tracker
 from typing import Any
+
+from tfr_ext.core.system import termination
 
 
 def context(preloaded: Sequence[str]) -> Any:
@@ -49,6 +52,21 @@ def start(
     return ours, process
 
 
+def end(processes: Collection[Any]) -> None:
+    """Ends processes, and waits for them.
+
+    If this process was asked to end by SIGTERM, so are they: a training saves all
+    first. Otherwise they end at once.
+
+    Args:
+        processes: what `start` returned as such.
+    """
+    for process in processes:
+        process.terminate() if termination.came() else process.kill()
+    for process in processes:
+        process.join()
+
+
 def follow_parent() -> None:
     """Ends this process, which another one has started, when that one ends."""
     parent: Any = parent_process()
@@ -75,5 +93,9 @@ def shielded() -> Iterator[None]:
 def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
     """Does the work of a process."""
     follow_parent()
-    with contextlib.suppress(BrokenPipeError):  # The parent has ended.
-        work(pipe, *arguments)
+    termination.obey()
+    try:
+        with contextlib.suppress(BrokenPipeError):  # The parent has ended.
+            work(pipe, *arguments)
+    except KeyboardInterrupt:  # It was asked to end, and has saved all.
+        sys.exit(128 + signal.SIGTERM)

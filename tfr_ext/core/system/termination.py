@@ -2,22 +2,25 @@
 
 A cloud sends SIGTERM some seconds before it takes a machine away. A command that gets
 it calls `request`; training asks `is_requested` after each batch, and saves all.
+Processes that a command has started get it from the command (`child_process.end`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class _State:
-    """Whether somebody heeds the wish, and whether there is one."""
+    """Who heeds the wish, whether there is one, and whether there ever was."""
 
     listeners = 0
     requested = False
+    came = False
 
 
 @contextlib.contextmanager
@@ -48,8 +51,24 @@ def heeded() -> Iterator[None]:
 
 def request() -> bool:
     """Asks the work to end; returns whether it will heed that."""
+    _State.came = True
     _State.requested = _State.listeners > 0
     return _State.requested
+
+
+def came() -> bool:
+    """Returns whether this process was asked to end, heeded or not."""
+    return _State.came
+
+
+def obey() -> None:
+    """Lets SIGTERM ask this process, and end it at once if nobody would heed that."""
+
+    def handle(number: int, _: Any) -> None:
+        if not request():
+            os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, handle)
 
 
 def is_requested() -> bool:
