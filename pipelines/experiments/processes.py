@@ -88,19 +88,17 @@ def run(
                     worker.end()
                 on_end(Outcome(cell, seconds, ok and cell.is_finished))
     finally:
-        busy = [worker for worker, *_ in running.values()]
-        child_process.end([worker.process for worker in [*idle, *busy]])
+        ending = [*idle, *(worker for worker, *_ in running.values())]
+        for worker in ending:
+            worker.stop()  # All at once, since each may have much to save.
+        for worker in ending:
+            worker.end()
 
 
 class Worker:
     """A process that trains one cell after the other.
 
     Starting TensorFlow takes as long as a short training.
-
-    Attributes:
-        pipe: the end of a pipe to it.
-        process: the process.
-        num_cells: number of cells that it was sent.
     """
 
     def __init__(self, work: Callable[..., None], *arguments: Any):
@@ -110,7 +108,7 @@ class Worker:
             work: what it does, with a pipe to this process.
             *arguments: further arguments for it.
         """
-        self.pipe, self.process = child_process.start(
+        self.pipe, self._process = child_process.start(
             work, *arguments, preloaded=_PRELOADED
         )
         self.num_cells = 0
@@ -135,8 +133,12 @@ class Worker:
                 log.write("\nError: its process was killed.\n")
             return False
 
+    def stop(self) -> None:
+        """Ends the process, and does not wait for that."""
+        child_process.stop(self._process)
+
     def end(self) -> None:
         """Ends the process."""
         self.pipe.close()
-        self.process.terminate()
-        self.process.join()
+        self.stop()
+        self._process.join()

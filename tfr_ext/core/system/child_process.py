@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection, forkserver, parent_process, resource_tracker
 from typing import Any
 
@@ -52,19 +52,16 @@ def start(
     return ours, process
 
 
-def end(processes: Collection[Any]) -> None:
-    """Ends processes, and waits for them.
+def stop(process: Any) -> None:
+    """Ends a process, and does not wait for it.
 
-    If this process was asked to end by SIGTERM, so are they: a training saves all
-    first. Otherwise they end at once.
+    If SIGTERM asked this process to end, it is asked too: a training saves all first.
+    Otherwise it ends at once.
 
     Args:
-        processes: what `start` returned as such.
+        process: what `start` returned as such.
     """
-    for process in processes:
-        process.terminate() if termination.came() else process.kill()
-    for process in processes:
-        process.join()
+    process.terminate() if termination.came() else process.kill()
 
 
 def follow_parent() -> None:

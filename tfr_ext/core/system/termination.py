@@ -2,7 +2,7 @@
 
 A cloud sends SIGTERM some seconds before it takes a machine away. A command that gets
 it calls `request`; training asks `is_requested` after each batch, and saves all.
-Processes that a command has started get it from the command (`child_process.end`).
+Processes that a command has started get it from the command (`child_process.stop`).
 """
 
 from __future__ import annotations

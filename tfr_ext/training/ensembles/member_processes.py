@@ -81,9 +81,10 @@ def train(
     finally:
         if termination.came():
             _let_save(running, before_writing)
-        child_process.end([process for _, process in running.values()])
-        for pipe in running:
+        for pipe, (_, process) in running.items():
             pipe.close()
+            child_process.stop(process)
+            process.join()
 
 
 def _let_save(
