@@ -185,7 +185,8 @@ def finish(directory: str, content: manifest.Manifest, written_in: str) -> None:
                     os.path.join(written_in, shard.name),
                     os.path.join(directory, shard.name),
                 )
-    work_units.write_text(path, content.as_json())
+    # There, the next start removes what a process that was killed has left.
+    work_units.write_text(path, content.as_json(), work)
     _clear(work, lambda name: name != _PLAN_FILE and _WORK_FILE.fullmatch(name))
 
 
