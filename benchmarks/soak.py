@@ -51,8 +51,8 @@ import tensorflow as tf  # noqa: E402  isort: skip
 COLUMNS = ("memory MB", "files", "threads", "children", "folder MB", "epochs")
 MAY_GROW = {"memory MB": 30.0, "files": 0.0, "threads": 0.0, "children": 0.0}
 RUNS = ("streamed", "in memory")
-# Measurements of a turn.
-_TURN = 10
+# Turns of all runs together.
+_TURNS = 24
 
 
 class Run(tf.keras.callbacks.Callback):
@@ -156,9 +156,15 @@ def soak(folder: str, minutes: float) -> list[tuple[float, str, dict[str, float]
     print(f"{'minute':>7}  {'turn':<10}{''.join(f'{c:>11}' for c in COLUMNS)}")
     begun = time.monotonic()
     while True:
-        name = RUNS[len(samples) // _TURN % 2]
+        turn = int((time.monotonic() - begun) / 60 / minutes * _TURNS)
+        name = RUNS[turn % len(RUNS)]
         run = runs[name]
-        run.turn.set()
+        if not run.turn.is_set():
+            for other in runs.values():
+                other.turn.clear()
+            with telling.silent():
+                rank(new, scorer)
+            run.turn.set()
         time.sleep(minutes / 4)  # 240 measurements: seconds are minutes / 240 * 60.
         minute = (time.monotonic() - begun) / 60
         figures = dict(zip(COLUMNS, [*measured(home), run.epochs]))
@@ -169,10 +175,6 @@ def soak(folder: str, minutes: float) -> list[tuple[float, str, dict[str, float]
             raise run.error
         if minute >= minutes:
             break
-        if len(samples) % _TURN == 0:
-            run.turn.clear()
-            with telling.silent():
-                rank(new, scorer)
     for run in runs.values():
         termination.request()
         run.turn.set()
