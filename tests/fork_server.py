@@ -18,7 +18,7 @@ import traceback
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def run(module, flags, directory=ROOT, stdin=os.devnull):
+def run(module, flags, directory=ROOT, stdin=os.devnull, environment=()):
     """Runs a command.
 
     Args:
@@ -26,15 +26,18 @@ def run(module, flags, directory=ROOT, stdin=os.devnull):
         flags: its arguments.
         directory: where it runs, by default the root of the repository.
         stdin: the file that is its standard input.
+        environment: what is added to the environment, of this process and of those
+            that it starts. LD_PRELOAD has its effect too.
 
     Returns:
         What `subprocess.run` returns, with the outputs as text.
     """
-    server = _server()
+    environment = {**os.environ, **dict(environment)}
+    server = _server(environment.get("LD_PRELOAD", ""))
     with tempfile.TemporaryDirectory() as folder:
         outputs = [os.path.join(folder, name) for name in ("stdout", "stderr")]
         files = [str(stdin), *outputs]
-        order = [module, flags, dict(os.environ), str(directory), files]
+        order = [module, flags, environment, str(directory), files]
         server.stdin.write(json.dumps(order) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
@@ -43,9 +46,10 @@ def run(module, flags, directory=ROOT, stdin=os.devnull):
 
 
 @functools.cache
-def _server():
+def _server(preload):
     server = subprocess.Popen(
         [sys.executable, "-m", __name__],
+        env={**os.environ, "LD_PRELOAD": preload},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

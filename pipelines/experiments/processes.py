@@ -88,7 +88,10 @@ def run(
                     worker.end()
                 on_end(Outcome(cell, seconds, ok and cell.is_finished))
     finally:
-        for worker in [*idle, *(busy for busy, *_ in running.values())]:
+        ending = [*idle, *(worker for worker, *_ in running.values())]
+        for worker in ending:
+            worker.stop()  # All at once, since each may have much to save.
+        for worker in ending:
             worker.end()
 
 
@@ -130,8 +133,12 @@ class Worker:
                 log.write("\nError: its process was killed.\n")
             return False
 
+    def stop(self) -> None:
+        """Ends the process, and does not wait for that."""
+        child_process.stop(self._process)
+
     def end(self) -> None:
         """Ends the process."""
         self.pipe.close()
-        self._process.terminate()
+        self.stop()
         self._process.join()

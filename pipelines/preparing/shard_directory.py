@@ -63,6 +63,7 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
             )
         if finished:
             print(f"The shards in {directory} are finished: there is nothing to do.")
+            _clear_parts(work)  # It may have been killed before it did so.
             return None
         print(f"Going on with the shards in {directory}.")
         _clear(work, lambda name: name.endswith(".writing") or name == "error.json")
@@ -185,8 +186,9 @@ def finish(directory: str, content: manifest.Manifest, written_in: str) -> None:
                     os.path.join(written_in, shard.name),
                     os.path.join(directory, shard.name),
                 )
-    work_units.write_text(path, content.as_json())
-    _clear(work, lambda name: name != _PLAN_FILE and _WORK_FILE.fullmatch(name))
+    # There, the next start removes what a process that was killed has left.
+    work_units.write_text(path, content.as_json(), work)
+    _clear_parts(work)
 
 
 def tidy(directory: str, written_in: str) -> None:
@@ -208,6 +210,11 @@ def _remove(directory: str) -> None:
     """Removes a directory in which `begin` began, if it exists."""
     if tf.io.gfile.isdir(directory):
         tf.io.gfile.rmtree(directory)
+
+
+def _clear_parts(work: str) -> None:
+    """Removes what finished shards need no more, which is all but the plan."""
+    _clear(work, lambda name: name != _PLAN_FILE and _WORK_FILE.fullmatch(name))
 
 
 def _clear(directory: str, is_ours: Callable[[str], Any]) -> None:

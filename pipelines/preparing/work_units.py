@@ -134,14 +134,16 @@ def _as_written(content: dict[str, Any]) -> Written:
     return Written(records, content["query_ids"])
 
 
-def write_text(path: str, text: str) -> None:
+def write_text(path: str, text: str, work: str | None = None) -> None:
     """Writes a file elsewhere and renames it, so that it never appears incomplete.
 
     Args:
         path: the file, on any file system that `tf.io.gfile` knows.
         text: the whole content.
+        work: the directory in which it is written; by default, that of the file.
     """
-    aside = f"{path}.{uuid.uuid4().hex}.writing"
+    directory, name = os.path.split(path)
+    aside = os.path.join(work or directory, f"{name}.{uuid.uuid4().hex}.writing")
     with tf.io.gfile.GFile(aside, "w") as file:
         file.write(text)
     tf.io.gfile.rename(aside, path, overwrite=True)

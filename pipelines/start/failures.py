@@ -28,12 +28,16 @@ _FULL = {
 }
 # The same in errors of TensorFlow and Beam: a path, and what the system says.
 _FULL_TEXT = re.compile(rf"(?:(\S+); )?({'|'.join(map(os.strerror, _FULL))})")
+# Where TensorFlow says which file it could not use, and why.
+_OF_A_FILE = re.compile(r"/\S+; [A-Z][\w/ ]+")
 # The flags that decide how much memory a command needs, and where it writes.
 _SIZES = (
     *("batch_size", "list_size", "eval_list_size", "hidden_sizes", "jobs"),
     *("shard_megabytes", "synthetic_num_queries", "synthetic_list_size"),
 )
-_PLACES = ("model_dir", "output_dir", "output", "cells_dir", "data_dir")
+_PLACES = (
+    *("model_dir", "output_dir", "output", "export_dir", "cells_dir", "data_dir"),
+)
 # How TensorFlow names another process of a cluster.
 _PEER = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
 _OF_ANOTHER = (
@@ -82,6 +86,8 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
             "reached. Start the same command again in all processes: they go on from "
             f"the last checkpoint. ({told})"
         )
+    if isinstance(error, (OSError, tf.errors.OpError)) and _OF_A_FILE.match(first):
+        return first  # What follows is advice on devices, and a trace.
     return text
 
 
@@ -108,7 +114,10 @@ def _gone_peer(error: BaseException) -> tuple[str, int] | None:
 
 def _disk(path: str | None, values: Mapping[str, Any]) -> str:
     """Returns the name of the disk of a file, as the subject of a sentence."""
-    places = [str(place) for place in map(values.get, _PLACES) if place]
+    given = [values.get(name) or [] for name in _PLACES]
+    places = [
+        place for one in given for place in ([one] if isinstance(one, str) else one)
+    ]
     if path is None:
         places.append(tempfile.gettempdir())
         return f"The disk of {min(places, key=_free)}"

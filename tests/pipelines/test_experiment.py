@@ -124,6 +124,9 @@ class Worker(processes.Worker):
             self.other.send(True)
         return True
 
+    def stop(self):
+        pass
+
     def end(self):
         self.ended = True
         self.pipe.close()

@@ -1,11 +1,45 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and errors that name a file."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
+
+
+@contextlib.contextmanager
+def named(path: str) -> Iterator[None]:
+    """Names a file in the errors of its context that do not say which file it is.
+
+    Such is the error of a write to a disk that is full.
+
+    Args:
+        path: the file.
+
+    Examples:
+        >>> with named("run.trec"):
+        ...     raise OSError(28, "No space left on device")
+        Traceback (most recent call last):
+        OSError: [Errno 28] No space left on device: 'run.trec'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
+
+
+@contextlib.contextmanager
+def text_file(path: str) -> Iterator[TextIO]:
+    """Opens a file to write text to; an error names it.
+
+    Args:
+        path: the file.
+    """
+    with named(path), open(path, "w", encoding="utf-8") as file:
+        yield file
 
 
 @contextlib.contextmanager
@@ -31,11 +65,12 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     aside = f"{path}.writing"
     try:
-        with open(aside, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        with named(path):
+            with open(aside, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.remove(aside)

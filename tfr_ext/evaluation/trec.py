@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tfr_ext.core.files import text_file
 from tfr_ext.data import text_files
 from tfr_ext.data.lists import RankingLists
 
@@ -55,7 +56,7 @@ def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> N
     Raises:
         ValueError: if the name of a query or of the run is empty or has blanks.
     """
-    with open(path, "w", encoding="utf-8") as file:
+    with text_file(path) as file:
         file.writelines(run_lines(lists, scores, tag))
 
 
@@ -129,7 +130,7 @@ def write_qrels(path: str, lists: RankingLists) -> bool:
             os.remove(path)
         return False
     names = document_names(lists)
-    with open(path, "w", encoding="utf-8") as file:
+    with text_file(path) as file:
         for q, query in enumerate(lists.query_ids):
             for i in range(lists.row_splits[q], lists.row_splits[q + 1]):
                 file.write(f"{query} 0 {names[i]} {int(lists.labels[i])}\n")

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfr_ext import data, evaluation
 from tfr_ext.core import json_files
+from tfr_ext.core.files import named, text_file
 from tfr_ext.core.telling import say
 from tfr_ext.data import text_files
 
@@ -48,7 +49,7 @@ def write_per_query(
     """
     for query in lists.query_ids:
         text_files.check_name(query, "the name of a query")
-    with open(os.path.join(directory, "per_query.tsv"), "w", encoding="utf-8") as file:
+    with text_file(os.path.join(directory, "per_query.tsv")) as file:
         file.write("\t".join(["query", *values]) + "\n")
         for q, query in enumerate(lists.query_ids):
             cells = [
@@ -68,7 +69,7 @@ def write_history(directory: str, history: Mapping[str, list[float]]) -> None:
     for name in history:
         if not name.startswith("val_"):
             names += [name, *({f"val_{name}"} & history.keys())]
-    with open(os.path.join(directory, "history.tsv"), "w", encoding="utf-8") as file:
+    with text_file(os.path.join(directory, "history.tsv")) as file:
         file.write("\t".join(["epoch", *names]) + "\n")
         for epoch, values in enumerate(zip(*(history[n] for n in names)), 1):
             cells = (f"{value:.9g}" for value in values)
@@ -204,5 +205,6 @@ def draw_curves(
         axis.set(xlabel="epoch", ylabel=name, title=name)
         axis.grid(alpha=0.3)
         axis.legend()
-    figure.savefig(path, dpi=120)
+    with named(path):
+        figure.savefig(path, dpi=120)
     pyplot.close(figure)

@@ -6,10 +6,13 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection, forkserver, parent_process, resource_tracker
 from typing import Any
+
+from tfr_ext.core.system import termination
 
 
 def context(preloaded: Sequence[str]) -> Any:
@@ -49,6 +52,18 @@ def start(
     return ours, process
 
 
+def stop(process: Any) -> None:
+    """Ends a process, and does not wait for it.
+
+    If SIGTERM asked this process to end, it is asked too: a training saves all first.
+    Otherwise it ends at once.
+
+    Args:
+        process: what `start` returned as such.
+    """
+    process.terminate() if termination.came() else process.kill()
+
+
 def follow_parent() -> None:
     """Ends this process, which another one has started, when that one ends."""
     parent: Any = parent_process()
@@ -75,5 +90,9 @@ def shielded() -> Iterator[None]:
 def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
     """Does the work of a process."""
     follow_parent()
-    with contextlib.suppress(BrokenPipeError):  # The parent has ended.
-        work(pipe, *arguments)
+    termination.obey()
+    try:
+        with contextlib.suppress(BrokenPipeError):  # The parent has ended.
+            work(pipe, *arguments)
+    except KeyboardInterrupt:  # It was asked to end, and has saved all.
+        sys.exit(128 + signal.SIGTERM)

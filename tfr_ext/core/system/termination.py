@@ -2,23 +2,26 @@
 
 A cloud sends SIGTERM some seconds before it takes a machine away. A command that gets
 it calls `request`; training asks `is_requested` after each batch, and saves all.
+Processes that a command has started get it from the command (`child_process.stop`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class _State:
-    """Whether somebody heeds the wish, whether there is one, and who only serves."""
+    """Who heeds the wish, who only serves, and whether the wish is or ever was there."""
 
     listeners = 0
-    requested = False
     servers = 0
+    requested = False
+    came = False
 
 
 @contextlib.contextmanager
@@ -72,8 +75,24 @@ def may_end_at_once() -> bool:
 
 def request() -> bool:
     """Asks the work to end; returns whether it will heed that."""
+    _State.came = True
     _State.requested = _State.listeners > 0
     return _State.requested
+
+
+def came() -> bool:
+    """Returns whether this process was asked to end, heeded or not."""
+    return _State.came
+
+
+def obey() -> None:
+    """Lets SIGTERM ask this process, and end it at once if nobody would heed that."""
+
+    def handle(number: int, _: Any) -> None:
+        if not request():
+            os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, handle)
 
 
 def is_requested() -> bool:

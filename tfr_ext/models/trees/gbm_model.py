@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext.core.files import text_file
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.trees import libraries
 
@@ -84,10 +85,21 @@ class GbmModel:
 
         Args:
             directory: where they go.
+
+        Raises:
+            OSError: if one cannot be written.
         """
         names = file_names(self._library, len(self.boosters))
         for name, booster in zip(names, self.boosters):
-            booster.save_model(os.path.join(directory, name))
+            path = os.path.join(directory, name)
+            if self._library == "lightgbm":
+                with text_file(path) as file:
+                    file.write(booster.model_to_string())
+                continue
+            try:
+                booster.save_model(path)
+            except libraries.imported("catboost").CatBoostError as error:
+                raise OSError(f"{path} cannot be written: {error}") from error
 
 
 def are_in(directory: str) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import connection
 from typing import Any
 
 import tensorflow as tf
 
 from tfr_ext.core import telling
-from tfr_ext.core.system import child_process
+from tfr_ext.core.system import child_process, termination
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.ensembles import members
 
@@ -37,6 +37,7 @@ def train(
 
     What a process prints appears line by line, with the number of its model. The first
     error ends all of them; what they have saved stays, so that the same call goes on.
+    SIGTERM in a command lets all of them save what they have.
 
     Args:
         config: the settings of the ensemble.
@@ -78,10 +79,30 @@ def train(
                     error, text = content
                     raise _ERRORS[error](f"{members.name(config, number)}: {text}")
     finally:
+        if termination.came():
+            _let_save(running, before_writing)
         for pipe, (_, process) in running.items():
             pipe.close()
-            process.terminate()
+            child_process.stop(process)
             process.join()
+
+
+def _let_save(
+    running: Mapping[Any, tuple[int, Any]], before_writing: Callable[[], None]
+) -> None:
+    """Asks processes to end, and gives them leave to write what they have."""
+    for _, process in running.values():
+        process.terminate()
+    pipes = list(running)
+    while pipes:
+        ready: list[Any] = connection.wait(pipes)
+        for pipe in ready:
+            try:
+                if pipe.recv()[0] == _BEGIN:
+                    before_writing()
+                    pipe.send(None)
+            except (EOFError, ConnectionError):  # It has ended.
+                pipes.remove(pipe)
 
 
 def _message(pipe: Any, process: Any) -> tuple[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext.core import json_files
+from tfr_ext.core.files import text_file
 from tfr_ext.data.batches.batching import FEATURES
 from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature
 from tfr_ext.version import __version__
@@ -67,7 +68,7 @@ def write(
     }
     folder = os.path.join(version, EXTRA)
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, _NAME), "w", encoding="utf-8") as file:
+    with text_file(os.path.join(folder, _NAME)) as file:
         file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 

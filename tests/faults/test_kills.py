@@ -1,0 +1,56 @@
+"""Commands that are killed with -9 while they write a file: at each, by turns.
+
+The same command is started again after each kill, and ends as without. TFR_EXT_KILLS
+says how many kills a command gets; by default, one at each kind of file operation.
+"""
+
+import os
+import random
+
+import pytest
+
+from tests.faults.disturbed import COMMANDS, assert_finished, kinds
+
+# Where a kill was.
+WINDOWS = {"checkpoints/": "a checkpoint", "-writing-": "an export"}
+
+
+def assert_exports_are_whole(disk, expected):
+    """What a server would see has all its files."""
+    wanted = {name for name in expected if name.startswith("export/*/")}
+    for version in disk.root.glob("out/export/[0-9]*"):
+        found = {
+            f"export/*/{path.relative_to(version)}"
+            for path in version.rglob("*")
+            if path.is_file() and path.stat().st_size
+        }
+        assert found == wanted
+
+
+@pytest.mark.first_case
+@pytest.mark.parametrize("command", sorted(COMMANDS, key=lambda name: name != "rank"))
+def test_killed_at_each_file(command, disk):
+    expected, events = disk.undisturbed(command)
+    found = [e for e in kinds(events) if e.what not in ("read", "mkdir")]
+    rng, limit = random.Random(), os.environ.get("TFR_EXT_KILLS")
+    if limit:
+        chosen = rng.sample(range(len(found)), min(int(limit), len(found)))
+        found = [found[i] for i in sorted(chosen)]
+    counts = dict.fromkeys(["a checkpoint", "an export", "elsewhere", "too late"], 0)
+    disk.clear()
+    for event in found:
+        delay = rng.choice([0, rng.randrange(3000)])
+        done = disk.run(*COMMANDS[command], fault="killed", at=event, delay=delay)
+        if done.returncode == 0:  # What had been done was not done again.
+            assert_finished(disk, done, expected)
+            counts["too late"] += 1
+            disk.clear()
+            continue
+        # A process that the command had started may have been the one.
+        assert done.returncode == -9 or "killed" in done.stderr or "-9" in done.stderr
+        where = [told for part, told in WINDOWS.items() if part in event.pattern]
+        counts[where[0] if where else "elsewhere"] += 1
+        assert_exports_are_whole(disk, expected)
+    assert_finished(disk, disk.run(*COMMANDS[command]), expected)
+    print(f"{command}: killed in {counts}")
+    assert len(found) > counts["too late"]

@@ -1,0 +1,52 @@
+"""SIGTERM to a command with processes: each saves what it has, and the command ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.commands import ROOT
+from tfr_ext.training.fitting import run_progress
+
+# Nothing is saved before the last epoch, if nothing asks for it.
+TRAINING = (
+    *("--synthetic_num_queries=60", "--synthetic_list_size=5", "--hidden_sizes=4"),
+    *("--batch_size=4", "--num_epochs=100000", "--checkpoint_epochs=100000"),
+)
+COMMANDS = {
+    "train": ("--num_models=2", "--parallel_models=2", "--model_dir={out}"),
+    "experiment": (
+        *("--method=A: --loss=list_net_loss", "--folds=1", "--seeds=1,2", "--jobs=2"),
+        "--output_dir={out}",
+    ),
+}
+
+
+@pytest.mark.first_case
+@pytest.mark.parametrize("command", COMMANDS)
+def test_processes_save_all_after_sigterm(command, tmp_path):
+    """As a cloud does, it is sent to the command's own process only."""
+    flags = [flag.format(out=tmp_path) for flag in (*TRAINING, *COMMANDS[command])]
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"pipelines.{command}", *flags],
+        cwd=ROOT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # Its logs appear at the end of its first epoch.
+    while len(found := list(tmp_path.glob("*/*/tensorboard/validation/*"))) < 2:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    runs = [path.parents[2] for path in found]
+    assert not any((run / "checkpoints").exists() for run in runs)
+    process.terminate()
+    _, told = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert told == "Stopped; the same command goes on.\n"
+    for run in runs:
+        assert run_progress.read_progress(str(run / "checkpoints")).has_begun
