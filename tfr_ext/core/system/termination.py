@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 
 class _State:
-    """Who heeds the wish, who only serves, and whether the wish is or ever was there."""
+    """Who heeds the wish, who only serves, and whether the wish is there or was."""
 
     listeners = 0
     servers = 0
