@@ -71,7 +71,7 @@ class Run(tf.keras.callbacks.Callback):
         self.epochs = 0
         self.error: BaseException | None = None
         self._config = config
-        self.thread = threading.Thread(target=self._train)
+        self.thread = threading.Thread(target=self._train, daemon=True)
         self.thread.start()
 
     def _train(self) -> None:
