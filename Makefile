@@ -97,6 +97,7 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-gbm
 	$(RUN) benchmarks/input_speed.py
 	$(RUN) benchmarks/input_wait.py
 	$(RUN) benchmarks/read_memory.py
+	$(RUN) benchmarks/strategies.py
 	$(RUN) benchmarks/serving_speed.py
 	$(RUN) benchmarks/scorer_speed.py
 	$(if $(TFR_EXT_DATA),$(RUN) benchmarks/loss_share.py --data '$(TFR_EXT_DATA)')
