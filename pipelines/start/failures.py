@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -104,7 +105,9 @@ def _gone_peer(error: BaseException) -> tuple[str, int] | None:
     if not of_another or clusters.VARIABLE not in os.environ:
         return None
     named = [(job, int(index)) for job, index in _PEER.findall(text)]
-    cluster = clusters.from_environment()
+    cluster = None
+    with contextlib.suppress(ValueError):  # Not while another error is explained.
+        cluster = clusters.from_environment()
     for task in cluster.tasks if cluster and len({*named}) > 1 else ():
         # Processes that are still there are named because they found out.
         if (task.job, task.index) in named and not task.is_reachable():

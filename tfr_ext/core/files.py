@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from typing import BinaryIO, TextIO
+
+# Errors of a write; others may come from what makes the content, such as a server.
+_OF_A_WRITE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 
 
 @contextlib.contextmanager
@@ -26,7 +30,7 @@ def named(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno in _OF_A_WRITE:
             error.filename = path
         raise
 
