@@ -196,9 +196,11 @@ class BatchedLists:
 
     def order(self, epoch: int) -> list[np.ndarray]:
         """Returns which lists are in each batch of an epoch."""
-        if self._last_order[0] != epoch:
-            self._last_order = epoch, self._order(epoch)
-        return self._last_order[1]
+        known, order = self._last_order  # Other threads may ask for other epochs.
+        if known != epoch:
+            order = self._order(epoch)
+            self._last_order = epoch, order
+        return order
 
     def _order(self, epoch: int) -> list[np.ndarray]:
         lists, size = self._lists, self._batch_size
@@ -303,10 +305,12 @@ class BatchedLists:
     def _batch(self, step: int) -> Batch:
         """Returns a batch of the endless sequence of passes."""
         number, position = divmod(step, self.num_batches)
-        if self._last_labels[0] != number:
-            self._last_labels = number, self.lists(number)
+        known, lists = self._last_labels
+        if known != number:
+            lists = self.lists(number)
+            self._last_labels = number, lists
         chosen = self.order(number)[position]
-        return padded_batch(self._last_labels[1], chosen, self._num_grades is not None)
+        return padded_batch(lists, chosen, self._num_grades is not None)
 
 
 def score_lists(
