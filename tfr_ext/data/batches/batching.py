@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core.inputs import PADDING_LABEL
+from tfr_ext.data.batches import held
 from tfr_ext.data.batches.buckets import cut_by_padding
 from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
@@ -278,18 +279,20 @@ class BatchedLists:
             self.epoch += 1
             return self.epoch - 1
 
+        loose_batch, loose_epoch = held.loosely(batch), held.loosely(next_epoch)
+
         @tf.autograph.experimental.do_not_convert
         def with_epoch(first: tf.Tensor, number: tf.Tensor) -> tuple:
             if epochs is None:
                 first = tf.cond(
                     first < 0,
-                    lambda: tf.numpy_function(next_epoch, [], tf.int64),
+                    lambda: tf.numpy_function(loose_epoch, [], tf.int64),
                     lambda: first,
                 )
             first.set_shape([])
             specs = tf.nest.flatten(signature)
             found = tf.numpy_function(
-                batch, [first, number], [spec.dtype for spec in specs]
+                loose_batch, [first, number], [spec.dtype for spec in specs]
             )
             for tensor, spec in zip(found, specs):
                 tensor.set_shape(spec.shape)
@@ -300,7 +303,7 @@ class BatchedLists:
         dataset = tf.data.Dataset.range(count).scan(
             tf.constant(-1, tf.int64), with_epoch
         )
-        return dataset.prefetch(tf.data.AUTOTUNE)
+        return held.keep(dataset.prefetch(tf.data.AUTOTUNE), batch, next_epoch)
 
     def _batch(self, step: int) -> Batch:
         """Returns a batch of the endless sequence of passes."""

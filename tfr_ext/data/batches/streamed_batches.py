@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core.system.threads import ahead
+from tfr_ext.data.batches import held
 from tfr_ext.data.batches.batching import (
     Batch,
     BatchedLists,
@@ -107,14 +108,15 @@ class StreamedBatches:
                 yield from self._batches(epoch, steps, left_out)
 
         dataset = tf.data.Dataset.from_generator(
-            batches,
+            held.loosely(batches),
             output_signature=batch_signature(
                 self._lists.num_features, self._num_grades, self._lists.has_weights
             ),
         )
         count = steps * (1 if epochs is None else len(epochs)) - done
         cardinality = tf.data.experimental.assert_cardinality(count)
-        return dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
+        dataset = dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
+        return held.keep(dataset, batches)
 
     def _batches(self, epoch: int, steps: int, done: int) -> Iterator[Batch]:
         """Yields the batches of an epoch after the first `done`."""

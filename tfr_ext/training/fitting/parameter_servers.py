@@ -173,7 +173,7 @@ class Feed:
         threading.Thread(target=run, daemon=True).start()
         self._target = f"grpc://{started.get()}"
         self._id = service.register_dataset(self._target, batches, compression=None)
-        self._spec = batches.element_spec
+        self._batches = batches  # The server holds no Python.
 
     def dataset(self, name: str) -> tf.data.Dataset:
         """Returns the batches for the workers.
@@ -182,7 +182,11 @@ class Feed:
             name: all that read under the same name share one pass over the batches.
         """
         return tf.data.experimental.service.from_dataset_id(
-            "parallel_epochs", self._target, self._id, self._spec, job_name=name
+            "parallel_epochs",
+            self._target,
+            self._id,
+            self._batches.element_spec,
+            job_name=name,
         )
 
 

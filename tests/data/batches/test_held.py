@@ -1,0 +1,68 @@
+"""What a dataset holds is there as long as the dataset, and no longer."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.helpers import make_lists
+from tfr_ext import data
+from tfr_ext.data.elwc import writing
+
+
+def in_memory(tmp_path):
+    return data.BatchedLists(make_lists([3, 1, 4, 2]), 2, seed=1)
+
+
+def streamed(tmp_path):
+    path = str(tmp_path / "train.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in writing.encode(make_lists([3, 1, 4, 2])):
+            writer.write(record)
+    return data.StreamedBatches(data.StreamedLists([path]), 2, seed=1)
+
+
+def labels_of(dataset):
+    return [labels.numpy() for _, labels, *_ in dataset]
+
+
+def distributed(dataset):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    return strategy.experimental_distribute_dataset(dataset)
+
+
+def served(dataset):
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    target = dispatcher.target.rpartition("://")[2]
+    worker = service.WorkerServer(service.WorkerConfig(target))
+    from_service = dataset.apply(
+        service.distribute("parallel_epochs", dispatcher.target)
+    )
+    from_service.server = dispatcher, worker, dataset
+    return from_service
+
+
+@pytest.mark.parametrize("batches", [in_memory, streamed])
+def test_nothing_stays_after_a_dataset(tmp_path, batches):
+    made = batches(tmp_path)
+    lists = weakref.ref(made._lists)
+    dataset = made.dataset().map(lambda *batch: batch)
+    assert len(labels_of(dataset)) == made.num_batches
+    del made, dataset
+    gc.collect()
+    assert lists() is None
+
+
+@pytest.mark.parametrize("change", [lambda x: x.map(lambda *y: y), distributed, served])
+@pytest.mark.parametrize("batches", [in_memory, streamed])
+def test_datasets_and_iterators_hold_what_they_need(tmp_path, batches, change):
+    expected = labels_of(batches(tmp_path).dataset())
+    iterator = iter(change(batches(tmp_path).dataset()))
+    gc.collect()
+    found = [batch[1].numpy() for batch in iterator]
+    assert len(found) == len(expected) > 1
+    for one, other in zip(found, expected):
+        np.testing.assert_array_equal(one, other)
