@@ -198,7 +198,7 @@ class ElwcPiece:
         """See `Piece`."""
         reader = ElwcReader(self.files, num_features, self.schema)
         queries = items = 0
-        for lists in reader.pieces(self.path):
+        for _, lists in reader.read([self.path]):
             queries += lists.num_lists
             items += lists.num_items
             if self.expected is not None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
+
+# From this size on, memory comes in huge pages, as NumPy asks for its own arrays: the
+# first write to many small pages takes longer than to fill them.
+_HUGE_BYTES = 1 << 22
 
 
 class GrowingRows:
@@ -26,7 +32,7 @@ class GrowingRows:
         Args:
             width: number of features.
         """
-        self._bytes = bytearray()
+        self._held: mmap.mmap | None = None  # Zero where nothing was written yet.
         self.num_rows = 0
         self.width = width
 
@@ -36,8 +42,7 @@ class GrowingRows:
         Args:
             rows: float32 features `[count, width]`.
         """
-        self._bytes.extend(np.ascontiguousarray(rows, np.float32))
-        self.num_rows += len(rows)
+        self.add(len(rows))[:] = rows
 
     def add(self, count: int) -> np.ndarray:
         """Adds rows of zeros, and returns them.
@@ -49,7 +54,9 @@ class GrowingRows:
             A view `[count, width]`, which must not be used after the next change.
         """
         self.num_rows += count
-        self._bytes += bytes(4 * count * self.width)
+        size = 4 * self.num_rows * self.width
+        if size > (0 if self._held is None else len(self._held)):
+            self._held = _grown(self._held, size)
         return self.whole()[self.num_rows - count :]
 
     def widen(self, width: int) -> None:
@@ -58,13 +65,14 @@ class GrowingRows:
         Args:
             width: the new number of features.
         """
-        wider = bytearray(4 * self.num_rows * width)
-        self._view(wider, width)[:, : self.width] = self.whole()
-        self._bytes, self.width = wider, width
+        wider = GrowingRows(width)
+        wider.add(self.num_rows)[:, : self.width] = self.whole()
+        self._held, self.width = wider._held, width
 
     def whole(self) -> np.ndarray:
         """Returns all rows, `[num_rows, width]`, as a view."""
-        return self._view(self._bytes, self.width)
+        held = bytearray() if self._held is None else self._held
+        return np.ndarray([self.num_rows, self.width], np.float32, held)
 
     def take(self, count: int) -> np.ndarray:
         """Removes rows from the beginning, and returns them; the caller may keep them.
@@ -73,9 +81,29 @@ class GrowingRows:
             count: their number.
         """
         rows = self.whole()
-        self._bytes = bytearray(memoryview(self._bytes)[4 * count * self.width :])
-        self.num_rows -= count
+        rest = GrowingRows(self.width)
+        rest.append(rows[count:])
+        self._held, self.num_rows = rest._held, rest.num_rows
         return rows[:count]
 
-    def _view(self, held: bytearray, width: int) -> np.ndarray:
-        return np.ndarray([self.num_rows, width], np.float32, held)
+
+def _grown(held: mmap.mmap | None, size: int) -> mmap.mmap:
+    """Returns memory of at least some size, which begins with what is held."""
+    # Pages that nobody writes to take no memory.
+    size += size // 2
+    if held is not None:
+        try:
+            held.resize(size)
+            return _in_huge_pages(held)
+        except SystemError:  # Not on this system.
+            pass
+    grown = _in_huge_pages(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    if held is not None:
+        grown[: len(held)] = held[:]
+    return grown
+
+
+def _in_huge_pages(held: mmap.mmap) -> mmap.mmap:
+    if len(held) >= _HUGE_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
+        held.madvise(mmap.MADV_HUGEPAGE)
+    return held

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfr_ext.core import checks, quiet
-from tfr_ext.data import text_files
+from tfr_ext.core import checks
+from tfr_ext.data import quick_datasets, text_files
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.datasets import catalogue
+from tfr_ext.datasets import catalogue, decoding
 
 # Our names of the splits, and the names in data sets.
 _SPLIT_NAMES = {
@@ -23,10 +23,6 @@ _SPLIT_NAMES = {
     "valid": ("vali", "validation", "valid"),
     "test": ("test",),
 }
-# Number of lists decoded together, so that there are few calls of TensorFlow.
-_QUERIES_PER_PIECE = 64
-# Stands for a missing value in the Istella sets.
-_MISSING = np.finfo(np.float64).max
 
 
 def prepare(
@@ -135,22 +131,25 @@ def read(builder: Any, split: str) -> RankingLists:
     theirs = known[whole] + bracket + part
     if not builder.info.splits[theirs].num_examples:
         raise ValueError(f"{builder.info.full_name} has no lists in {split!r}.")
-    # A warning of TFDS about its own use of its own interface.
-    with quiet.without("`FeatureConnector.dtype` is deprecated"):
-        dataset = builder.as_dataset(split=theirs)
-    options = tf.data.Options()
-    options.autotune.enabled = False  # Its thread ends up to 0.1 s after the data.
-    dataset = dataset.ragged_batch(_QUERIES_PER_PIECE).with_options(options)
     num_missing = 0
+    expected = builder.info.splits[theirs].num_examples
+    stored = decoding.stored_lists(builder, theirs)
 
     def pieces() -> Iterator[RankingLists]:
         nonlocal num_missing
-        flat = dataset.map(_flat, os.cpu_count()).prefetch(2)
-        for number, piece in enumerate(flat.as_numpy_iterator()):
-            if not piece["fine"]:
-                _explain(next(iter(dataset.skip(number))))
-            num_missing += int(piece["num_missing"])
-            yield _lists(piece)
+        found = 0
+        decoded = quick_datasets.in_parallel(stored.pieces, stored.graph)
+        for number, values in enumerate(decoded):
+            if not values["fine"]:
+                _explain(stored.decode(next(iter(stored.pieces.skip(number)))))
+            lists = _lists(values)
+            num_missing += int(values["num_missing"])
+            found += lists.num_lists
+            yield lists
+        if found != expected:
+            raise tf.errors.DataLossError(
+                None, None, f"{found} lists were found, expected {expected}."
+            )
 
     try:
         lists = concatenate(pieces())
@@ -204,52 +203,34 @@ def load(
     return read(prepare(name, data_dir, manual_dir), split)
 
 
-@tf.autograph.experimental.do_not_convert
-def _flat(batch: dict[str, tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-    """Returns what some decoded examples hold, whatever number types they have.
-
-    Args:
-        batch: the examples.
-
-    Returns:
-        The values of all items by field, the `splits` of the items into lists, the
-        `query_id`s, `num_missing` values, and whether all others are `fine`.
-    """
-    features = batch["float_features"]
-    flat: dict[str, tf.Tensor] = {
-        name: batch[name].flat_values
-        for name in ("label", "doc_id", "label_distribution")
-        if name in batch
-    }
-    values = features.flat_values
-    missing = tf.cast(values, tf.float64) == _MISSING
-    narrow = tf.cast(tf.where(missing, tf.zeros_like(values), values), tf.float32)
-    labels = tf.cast(flat["label"], tf.float64)
-    return {
-        **flat,
-        "features": narrow,
-        "splits": features.row_splits,
-        "query_id": batch["query_id"],
-        "num_missing": tf.math.count_nonzero(missing),
-        "fine": tf.reduce_all(tf.math.is_finite(narrow))
-        & tf.reduce_all(tf.math.is_finite(labels) & (labels >= 0)),
-    }
-
-
-def _lists(piece: dict[str, np.ndarray]) -> RankingLists:
-    """Returns what `_flat` found as lists.
+def _lists(values: decoding.Values) -> RankingLists:
+    """Returns what `StoredLists.graph` gives as lists.
 
     Raises:
+        tf.errors.DataLossError: if the fields do not fit each other.
         ValueError: if the name of a query has blanks.
     """
-    doc_ids = piece.get("doc_id")
+    # A view: `numpy()` would make a copy.
+    features = np.asarray(memoryview(values[decoding.FEATURES]))
+    doc_ids, distributions = None, values.get("label_distribution")
+    fits = bool(values["fits"])
+    if decoding.DOC_ID in values:
+        text = values[decoding.DOC_ID].numpy().decode()
+        doc_ids = text.split(decoding.SEPARATOR)
+        fits &= len(doc_ids) == len(features)
+    if not fits:
+        raise tf.errors.DataLossError(
+            None,
+            None,
+            "The fields of a list differ in their number of items, or a name has NUL.",
+        )
     return RankingLists(
-        features=piece["features"],
-        labels=piece["label"].astype(np.float32, copy=False),
-        row_splits=piece["splits"],
-        query_ids=_query_ids(piece["query_id"]),
-        doc_ids=None if doc_ids is None else list(_texts(doc_ids)),
-        label_distributions=piece.get("label_distribution"),
+        features=features,
+        labels=values[decoding.LABEL].numpy().astype(np.float32, copy=False),
+        row_splits=values["splits"].numpy(),
+        query_ids=_query_ids(values[decoding.QUERY_ID].numpy()),
+        doc_ids=doc_ids,
+        label_distributions=None if distributions is None else distributions.numpy(),
     )
 
 
@@ -257,18 +238,18 @@ def _query_ids(names: np.ndarray) -> list[str]:
     return [text_files.check_name(name.decode(), "query_id") for name in names]
 
 
-def _explain(batch: dict[str, tf.RaggedTensor]) -> None:
-    """Raises an error for examples that are not fine.
+def _explain(values: decoding.Values) -> None:
+    """Raises an error for lists that are not fine.
 
     Raises:
         ValueError: it names a label that is negative or not finite, or a feature that
             is not finite in float32.
     """
-    splits = batch["float_features"].row_splits.numpy()
-    query_ids = _query_ids(batch["query_id"].numpy())
-    features = batch["float_features"].flat_values.numpy()
-    features = np.where(features == _MISSING, 0, features)
-    labels = batch["label"].flat_values.numpy()
+    splits = values["splits"].numpy()
+    query_ids = _query_ids(values[decoding.QUERY_ID].numpy())
+    features = values[decoding.FEATURES].numpy()
+    features = np.where(features == decoding.MISSING, 0, features)
+    labels = values[decoding.LABEL].numpy()
     wrong = ~(np.isfinite(labels) & (labels >= 0))
     what, given, expected = "label", labels, "a finite number from 0 up"
     if not wrong.any():
@@ -284,10 +265,3 @@ def _explain(batch: dict[str, tf.RaggedTensor]) -> None:
         f"{what} of item {item - splits[q] + 1} of query {query_ids[q]!r} is "
         f"{given[item]:g}, expected {expected}."
     )
-
-
-def _texts(identifiers: np.ndarray) -> Iterator[str]:
-    """Yields identifiers as text, as TFDS's own builders use line numbers."""
-    if identifiers.dtype == object:
-        return (one.decode() for one in identifiers.tolist())
-    return map(str, identifiers.tolist())

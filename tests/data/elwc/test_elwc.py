@@ -69,7 +69,7 @@ def test_reads_what_was_written(tmp_path, only_fast, make, lists_per_piece):
 def test_the_slow_path_reads_the_same(tmp_path, monkeypatch):
     lists = full_lists([3, 1, 30, 2, 5])
     path = write(tmp_path / "a", protos(lists))
-    monkeypatch.setattr(parsing.Parser, "parse_quickly", lambda *args: None)
+    monkeypatch.setattr(parsing.Parser, "checked", lambda *args: None)
     assert_same_lists(data.read_elwc(path, schema=WEIGHTED), lists)
 
 

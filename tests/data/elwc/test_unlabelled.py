@@ -29,10 +29,10 @@ def test_items_need_no_labels(tmp_path, monkeypatch, slow):
     zeros = np.zeros(lists.num_items, np.float32)
     expected = dataclasses.replace(lists, labels=zeros)
     schema = data.ElwcSchema(label=None, label_distribution="")
-    parsed, parse = [], parsing.Parser.parse_quickly
+    parsed, parse = [], parsing.Parser.checked
     monkeypatch.setattr(
         parsing.Parser,
-        "parse_quickly",
+        "checked",
         lambda *args: parsed.append(None if slow else parse(*args)) or parsed[-1],
     )
     for kind, several in records.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -10,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core.inputs import PADDING_LABEL
-from tfr_ext.data.batches import held
+from tfr_ext.data.batches.batch_datasets import dataset_of
 from tfr_ext.data.batches.buckets import cut_by_padding
 from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
@@ -32,6 +33,8 @@ LabelTransform = Callable[[np.ndarray, int], np.ndarray]
 # less padding, a lower one mixes short and long lists more freely in an epoch.
 _BUCKET_BATCHES = 32
 _RUN_LISTS = 4096
+# Bytes, of the widest registers that TensorFlow computes with.
+_ALIGNMENT = 64
 MAX_PADDING = 1.25
 """The default maximum ratio of padded to real items in training."""
 
@@ -72,7 +75,8 @@ def padded_batch(
         weights, these follow: `[batch, list]`, 0 at padding.
     """
     where, mask = padded_positions(lists, chosen)
-    features = lists.features[where]
+    features = _aligned((*where.shape, lists.num_features))
+    np.take(lists.features, where, axis=0, out=features, mode="clip")
     features[~mask] = 0
     source = lists.label_distributions if distributions else lists.labels
     if source is None:
@@ -83,6 +87,14 @@ def padded_batch(
     if lists.weights is None:
         return inputs, labels
     return inputs, labels, np.where(mask, lists.weights[where], np.float32(0))
+
+
+def _aligned(shape: tuple[int, ...]) -> np.ndarray:
+    """Returns an array that TensorFlow takes as it is, as it would copy others."""
+    size = 4 * math.prod(shape)
+    held = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -held.ctypes.data % _ALIGNMENT
+    return held[start : start + size].view(np.float32).reshape(shape)
 
 
 def batch_signature(
@@ -270,40 +282,18 @@ class BatchedLists:
             self._lists.num_features, self._num_grades, self._lists.has_weights
         )
 
-        def batch(first: int, number: int) -> list[np.ndarray]:
-            epoch, step = divmod(number + done, steps)
-            epoch = first + epoch if epochs is None else epochs[epoch]
-            return tf.nest.flatten(self._batch(epoch * steps + step))
-
-        def next_epoch() -> int:
-            self.epoch += 1
+        def begin() -> int:
+            if epochs is None:
+                self.epoch += 1
             return self.epoch - 1
 
-        loose_batch, loose_epoch = held.loosely(batch), held.loosely(next_epoch)
-
-        @tf.autograph.experimental.do_not_convert
-        def with_epoch(first: tf.Tensor, number: tf.Tensor) -> tuple:
-            if epochs is None:
-                first = tf.cond(
-                    first < 0,
-                    lambda: tf.numpy_function(loose_epoch, [], tf.int64),
-                    lambda: first,
-                )
-            first.set_shape([])
-            specs = tf.nest.flatten(signature)
-            found = tf.numpy_function(
-                loose_batch, [first, number], [spec.dtype for spec in specs]
-            )
-            for tensor, spec in zip(found, specs):
-                tensor.set_shape(spec.shape)
-            return first, tf.nest.pack_sequence_as(signature, found)
+        def batch(first: int, number: int) -> Batch:
+            epoch, step = divmod(number + done, steps)
+            epoch = first + epoch if epochs is None else epochs[epoch]
+            return self._batch(epoch * steps + step)
 
         count = steps * (1 if epochs is None else len(epochs)) - done
-        # A generator would take longer to start.
-        dataset = tf.data.Dataset.range(count).scan(
-            tf.constant(-1, tf.int64), with_epoch
-        )
-        return held.keep(dataset.prefetch(tf.data.AUTOTUNE), batch, next_epoch)
+        return dataset_of(begin, batch, count, signature)
 
     def _batch(self, step: int) -> Batch:
         """Returns a batch of the endless sequence of passes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import tempfile
 import threading
@@ -18,6 +19,7 @@ class Scratch:
     Examples:
         >>> scratch = Scratch()
         >>> place = scratch.append(np.float32([[1, 2]]), None, np.float32([3]))
+        >>> scratch.flush()
         >>> scratch.read(place, [(1, 2), (1,)])
         [array([[1., 2.]], dtype=float32), array([3.], dtype=float32)]
     """
@@ -31,24 +33,37 @@ class Scratch:
         self._file = tempfile.TemporaryFile(buffering=0)
         self._size = 0
         self._lock = threading.Lock()
+        self._thread = concurrent.futures.ThreadPoolExecutor(1)
+        self._pending: concurrent.futures.Future[None] | None = None
 
     def append(self, *arrays: np.ndarray | None) -> int:
-        """Writes arrays one after the other, and returns their place.
+        """Writes arrays one after the other in the background; returns their place.
 
         Args:
-            *arrays: arrays; None is left out.
+            *arrays: arrays; None is left out. They must not change afterwards.
+
+        Raises:
+            OSError: if there was no room for those before.
+        """
+        self.flush()
+        place = self._size
+        given = [np.ascontiguousarray(x, np.float32) for x in arrays if x is not None]
+        self._size += sum(array.nbytes for array in given)
+        self._pending = self._thread.submit(self._write, place, given)
+        return place
+
+    def flush(self) -> None:
+        """Waits until everything is written.
 
         Raises:
             OSError: if there is no room.
         """
-        place = self._size
-        for array in arrays:
-            if array is not None:
-                self._write(np.ascontiguousarray(array, np.float32))
-        return place
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
 
     def read(self, place: int, shapes: Iterable[tuple[int, ...]]) -> list[np.ndarray]:
-        """Reads arrays that were written together.
+        """Reads arrays that were written together, before the last `flush`.
 
         Args:
             place: what `append` returned.
@@ -63,18 +78,18 @@ class Scratch:
                     left = left[self._file.readinto(left) :]
         return arrays
 
-    def _write(self, array: np.ndarray) -> None:
-        left = array.reshape(-1).data.cast("B")
+    def _write(self, place: int, arrays: list[np.ndarray]) -> None:
         try:
             with self._lock:
-                self._file.seek(self._size)
-                while left:
-                    left = left[self._file.write(left) :]
+                self._file.seek(place)
+                for array in arrays:
+                    left = array.reshape(-1).data.cast("B")
+                    while left:
+                        left = left[self._file.write(left) :]
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"{os.strerror(error.errno or 0)} after {self._size:,} bytes of lists "
+                f"{os.strerror(error.errno or 0)} after {place:,} bytes of lists "
                 "to stream. The environment variable TMPDIR names another directory",
                 tempfile.gettempdir(),
             ) from error
-        self._size += array.nbytes

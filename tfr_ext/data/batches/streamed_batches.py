@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core.system.threads import ahead
-from tfr_ext.data.batches import held
+from tfr_ext.data.batches.batch_datasets import dataset_of
 from tfr_ext.data.batches.batching import (
     Batch,
     BatchedLists,
@@ -25,6 +26,8 @@ from tfr_ext.data.lists import RankingLists
 _RUN_BATCHES = 32
 # Number of files that are read in turns, so that a run has lists of several files.
 _FILES_AT_ONCE = 4
+# Number of iterations over a dataset that are kept where they are.
+_RUNNING_ITERATIONS = 2
 
 
 class StreamedBatches:
@@ -97,26 +100,40 @@ class StreamedBatches:
             done: as of `BatchedLists.dataset`.
         """
         steps = steps or self.num_batches
-
-        def batches() -> Iterator[Batch]:
-            numbers = epochs
-            if numbers is None:
-                numbers = [self.epoch]
-                self.epoch += 1
-            for epoch in numbers:
-                left_out = done if epoch == numbers[0] else 0
-                yield from self._batches(epoch, steps, left_out)
-
-        dataset = tf.data.Dataset.from_generator(
-            held.loosely(batches),
-            output_signature=batch_signature(
-                self._lists.num_features, self._num_grades, self._lists.has_weights
-            ),
-        )
         count = steps * (1 if epochs is None else len(epochs)) - done
-        cardinality = tf.data.experimental.assert_cardinality(count)
-        dataset = dataset.apply(cardinality).prefetch(tf.data.AUTOTUNE)
-        return held.keep(dataset, batches)
+        begun: dict[int, Sequence[int]] = {}
+        names = itertools.count()
+        running: dict[int, tuple[int, Iterator[Batch]]] = {}
+
+        def begin() -> int:
+            name = next(names)
+            begun[name] = [self.epoch] if epochs is None else epochs
+            self.epoch += epochs is None
+            return name
+
+        def batches(name: int, number: int) -> Iterator[Batch]:
+            first, step = divmod(number + done, steps)
+            for epoch in begun[name][first:]:
+                yield from self._batches(epoch, steps, step)
+                step = 0
+
+        def batch(name: int, number: int) -> Batch:
+            at, coming = running.pop(name, (-1, iter(())))
+            if at != number:
+                coming = batches(name, number)
+            found = next(coming)
+            if number + 1 < count:
+                running[name] = number + 1, coming
+            # An iteration that nobody ends must not keep its lists. If it goes on after
+            # all, it finds its place again.
+            for other in list(running)[:-_RUNNING_ITERATIONS]:
+                running.pop(other, None)
+            return found
+
+        signature = batch_signature(
+            self._lists.num_features, self._num_grades, self._lists.has_weights
+        )
+        return dataset_of(begin, batch, count, signature)
 
     def _batches(self, epoch: int, steps: int, done: int) -> Iterator[Batch]:
         """Yields the batches of an epoch after the first `done`."""

@@ -17,7 +17,7 @@ from tfr_ext.data.lists import RankingLists
 # Number of labels that are counted one by one; of more, only the lowest and the
 # highest.
 _MAX_LABELS = 1000
-_LISTS_PER_PIECE = 32
+_LISTS_PER_PIECE = 16
 
 # Maps some lists, and a number of their own, to as many lists to train on.
 PieceTransform = Callable[[RankingLists, int], RankingLists]
@@ -87,7 +87,6 @@ class StreamedLists:
             OSError: if there is no room for the temporary file.
         """
         self._copy = scratch.Scratch()
-        self._pieces: list[list[_Piece]] = []  # By file.
         self.num_features = 0
         self.num_grades: int | None = None
         self.has_weights = False
@@ -97,28 +96,31 @@ class StreamedLists:
         lowest, highest = float("inf"), 0.0
         self._fractions: list[float] = []  # One label that is not an integer, if any.
         reader = ElwcReader(files, num_features, schema)
-        for number, path in enumerate(files):
-            self._pieces.append([])
-            for k, piece in enumerate(reader.pieces(path, _LISTS_PER_PIECE)):
-                if check is not None:
-                    check(path, piece)
-                kept = piece
-                if transform is not None:
-                    kept = transform(piece, number_of(number, k))
-                place = self._copy.append(
-                    kept.features, kept.labels, kept.label_distributions, kept.weights
-                )
-                self._pieces[-1].append(_Piece(kept.lengths.astype(np.int32), place))
-                self.num_empty += kept.num_empty
-                self.num_features, self.num_grades = kept.num_features, kept.num_grades
-                self.has_weights = kept.weights is not None
-                found = kept.label_counts
-                lowest, highest = min(lowest, *found), max(highest, *found)
-                if not self._fractions:
-                    self._fractions = [x for x in found if x != int(x)][:1]
-                for label, count in found.items():
-                    if label in counts or len(counts) < _MAX_LABELS:
-                        counts[label] += count
+        by_file: dict[str, list[_Piece]] = {path: [] for path in files}
+        numbers = {path: number for number, path in enumerate(files)}
+        for path, piece in reader.read(lists_per_piece=_LISTS_PER_PIECE):
+            if check is not None:
+                check(path, piece)
+            kept = piece
+            if transform is not None:
+                number = number_of(numbers[path], len(by_file[path]))
+                kept = transform(piece, number)
+            place = self._copy.append(
+                kept.features, kept.labels, kept.label_distributions, kept.weights
+            )
+            by_file[path].append(_Piece(kept.lengths.astype(np.int32), place))
+            self.num_empty += kept.num_empty
+            self.num_features, self.num_grades = kept.num_features, kept.num_grades
+            self.has_weights = kept.weights is not None
+            found = kept.label_counts
+            lowest, highest = min(lowest, *found), max(highest, *found)
+            if not self._fractions:
+                self._fractions = [x for x in found if x != int(x)][:1]
+            for label, count in found.items():
+                if label in counts or len(counts) < _MAX_LABELS:
+                    counts[label] += count
+        self._pieces = list(by_file.values())
+        self._copy.flush()
         reader.finish()
         self.label_counts = {lowest: 1, highest: 1, **counts}
 

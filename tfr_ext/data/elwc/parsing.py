@@ -28,7 +28,12 @@ def parser(schema: ElwcSchema, widths: Widths) -> Parser:
 
 
 class Parser:
-    """Parses records whose features have the kinds and widths of the first record."""
+    """Parses records whose features have the kinds and widths of the first record.
+
+    Attributes:
+        graph: maps serialised protos `[records]` to their numbers and names; raises a
+            `tf.errors.OpError` if in doubt about them.
+    """
 
     def __init__(self, schema: ElwcSchema, widths: Widths):
         """Initialises the parser.
@@ -65,11 +70,11 @@ class Parser:
             self._examples[schema.doc_id] = one_or_none(schema.doc_id, of_items)
         if schema.query_id:
             self._context[schema.query_id] = one_or_none(schema.query_id, of_lists)
-        self._graph = tf.function(
+        self.graph = tf.function(
             self._parse,
             input_signature=[tf.TensorSpec([None], tf.string)],
             autograph=False,
-        )
+        ).get_concrete_function()
 
     def parse(self, records: tf.Tensor, path: str, first_record: int) -> Chunk:
         """Parses records, by `diagnosis` if in any doubt.
@@ -96,13 +101,22 @@ class Parser:
             records: serialised `ExampleListWithContext` protos `[records]`.
         """
         try:
-            found = self._graph(records)
+            found = self.graph(records)
         except (tf.errors.OpError, UnicodeDecodeError):  # Its message has the bytes.
             return None
+        return self.checked(found)
 
+    def checked(self, found: dict[str, tf.Tensor]) -> Chunk | None:
+        """Returns what `graph` found in records; None if in any doubt.
+
+        Args:
+            found: what it found.
+        """
         # A view: `numpy()` would make a copy.
-        features = np.asarray(memoryview(found.pop("features")))
-        values = {name: tensor.numpy() for name, tensor in found.items()}
+        features = np.asarray(memoryview(found["features"]))
+        values = {
+            name: tensor.numpy() for name, tensor in found.items() if name != "features"
+        }
         # -0.0 becomes 0.0; not in the graph, where subnormal numbers would, too.
         labels = values["labels"] + np.float32(0)
         items, lengths = len(labels), values["lengths"]
@@ -146,7 +160,11 @@ class Parser:
         examples = tf.boolean_mask(examples, real)
         found = tf.io.parse_example(examples, self._examples)
         parts = [found[name] for name in schema.features]
-        made = {"lengths": lengths}
+        content = tf.reduce_sum(tf.strings.length(protos))
+        made = {
+            "lengths": lengths,
+            "records_and_bytes": tf.stack([tf.size(protos), content]),
+        }
         if self._context:
             context = tf.io.parse_example(
                 tf.strings.reduce_join(contexts, axis=1), self._context
@@ -160,7 +178,8 @@ class Parser:
                 fine &= query_ids.dense_shape[1] <= 1
                 made["query_ids"] = query_ids.values
                 made["named"] = query_ids.indices[:, 0]
-        features = tf.concat([tf.cast(part, tf.float32) for part in parts], axis=1)
+        parts = [tf.cast(part, tf.float32) for part in parts]
+        features = tf.concat(parts, axis=1) if len(parts) > 1 else parts[0]
         finite = tf.math.is_finite(features)
         if schema.missing:
             finite |= tf.math.is_nan(features)

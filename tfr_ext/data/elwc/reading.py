@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from tfr_ext.core.system.threads import in_threads
@@ -21,12 +23,17 @@ from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema
 from tfr_ext.data.elwc.parsing import Parser, parser
-from tfr_ext.data.elwc.tfrecords import first_record, read_records
+from tfr_ext.data.elwc.tfrecords import first_record, map_records, read_records
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
 from tfr_ext.data.lists import RankingLists
 
 __all__ = ["ElwcReader", "ElwcSchema", "iter_elwc", "read_elwc"]
+
+# Of larger pieces, each number would leave the cache of the processor, and its memory
+# be given back to the system, before it is needed again.
+_PIECE_BYTES = 1 << 21
+_NO_RECORDS = "the file has no records, expected at least 1"
 
 
 def read_elwc(
@@ -56,7 +63,7 @@ def iter_elwc(
     paths: Paths,
     num_features: int | None = None,
     schema: ElwcSchema = ElwcSchema(),  # noqa: B008 (frozen)
-    lists_per_piece: int = 64,
+    lists_per_piece: int | None = None,
 ) -> Iterator[RankingLists]:
     """Reads ELWC files piece by piece, in memory for one piece.
 
@@ -72,7 +79,8 @@ def iter_elwc(
         num_features: width that the features must have; None for that of the first
             example.
         schema: names of the features in the files.
-        lists_per_piece: maximum number of lists per piece.
+        lists_per_piece: maximum number of lists per piece; by default about as many as
+            make 2 MB, which are parsed the fastest.
 
     Yields:
         Lists, in the order of the files. A query without a name is named after its
@@ -103,8 +111,8 @@ def iter_elwc(
     """
     files = find_files(paths)
     reader = ElwcReader(files, num_features, schema)
-    for path in files:
-        yield from reader.pieces(path, lists_per_piece)
+    for _, lists in reader.read(lists_per_piece=lists_per_piece):
+        yield lists
     reader.finish()
 
 
@@ -139,6 +147,7 @@ class ElwcReader:
         self._num_features = num_features
         self._schema = schema
         self._parser: Parser | None = None
+        self._records_per_piece = 1
         self._seen: dict[str, int] = {}  # Maps a query to its number in reading order.
         self._begun: list[tuple[int, str]] = []  # The number at which each file begins.
         self._num_queries = 0
@@ -146,32 +155,37 @@ class ElwcReader:
         self._num_unjudged = 0
         self._num_dropped = 0
 
-    def pieces(
-        self, path: str, lists_per_piece: int = 64, check: bool = True
-    ) -> Iterator[RankingLists]:
-        """Reads a file piece by piece.
+    def read(
+        self, paths: Sequence[str] | None = None, lists_per_piece: int | None = None
+    ) -> Iterator[tuple[str, RankingLists]]:
+        """Reads files piece by piece.
 
         Args:
-            path: one of the files.
-            lists_per_piece: maximum number of lists per piece.
-            check: see `read_records`.
+            paths: some of the files; all by default.
+            lists_per_piece: as of `iter_elwc`.
+
+        Yields:
+            The file and the lists of each piece.
 
         Raises:
             DataFormatError: if something is wrong.
+            ValueError: if `lists_per_piece` is less than 1.
         """
-        if lists_per_piece < 1:
+        if lists_per_piece is not None and lists_per_piece < 1:
             raise ValueError(
                 f"`lists_per_piece` must be at least 1. Received: {lists_per_piece}."
             )
-        self._begun.append((self._num_queries, path))
-        record = 1
-        for chunk in self._chunks(path, lists_per_piece, check):
-            lists = self._lists(chunk, path, record)
-            record += len(chunk.lengths)
-            if lists.num_lists:
-                yield lists
-        if record == 1:
-            raise DataFormatError("the file has no records, expected at least 1", path)
+        paths = self._files if paths is None else paths
+        for path, chunks in self._chunks(paths, lists_per_piece):
+            self._begun.append((self._num_queries, path))
+            record = 1
+            for chunk in chunks:
+                lists = self._lists(chunk, path, record)
+                record += len(chunk.lengths)
+                if lists.num_lists:
+                    yield path, lists
+            if record == 1:
+                raise DataFormatError(_NO_RECORDS, path)
 
     def finish(self, may_be_empty: bool = False) -> None:
         """Warns about what was left out or named, and checks that something is left.
@@ -205,22 +219,45 @@ class ElwcReader:
                 "all labels are negative, expected judged items", self._begun[0][1]
             )
 
-    def _chunks(self, path: str, size: int, check: bool) -> Iterator[Chunk]:
-        """Yields what the records of a file say, `size` records at a time."""
+    def _chunks(
+        self, paths: Sequence[str], size: int | None
+    ) -> Iterator[tuple[str, Iterator[Chunk]]]:
+        """Yields what the records of each file say, `size` records at a time."""
         if self._parser is None:
-            self._parser = self._measured(path, check)
+            self._parser = self._measured()
+        size = size or self._records_per_piece
+        coming = map_records(paths, size, self._parser.graph)
+        for path in paths:
+            yield path, self._chunks_of_file(path, size, coming)
+
+    def _chunks_of_file(
+        self, path: str, size: int, coming: Generator[dict[str, tf.Tensor] | None]
+    ) -> Iterator[Chunk]:
+        assert self._parser is not None
         parse = self._parser.parse
-        pieces = enumerate(read_records(path, size, check))
-        return in_threads(
+        done = 0
+        for found in coming:
+            if found is None:
+                return
+            chunk = self._parser.checked(found)
+            if chunk is None:
+                break
+            yield chunk
+            done += 1
+        # From here on, also in further files, there is nothing to come.
+        coming.close()
+        pieces = itertools.islice(enumerate(read_records(path, size)), done, None)
+        yield from in_threads(
             lambda piece: parse(piece[1], path, piece[0] * size + 1), pieces
         )
 
-    def _measured(self, path: str, check: bool) -> Parser:
+    def _measured(self) -> Parser:
         """Returns a parser for records like the first one of the first file."""
         first = self._files[0]
-        record = first_record(first, check and path == first)
+        record = first_record(first)
         if record is None:
-            raise DataFormatError("the file has no records, expected at least 1", first)
+            raise DataFormatError(_NO_RECORDS, first)
+        self._records_per_piece = min(_PIECE_BYTES // max(1, len(record)) + 1, 256)
         widths = diagnosis.measure(record, first, self._schema)
         found = widths.num_features
         if self._num_features not in (None, found):

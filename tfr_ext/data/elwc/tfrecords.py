@@ -5,19 +5,21 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.data import text_files
+from tfr_ext.data import quick_datasets, text_files
 from tfr_ext.data.errors import DataFormatError
 
 _GZIP = b"\x1f\x8b"
 _HEADER = struct.Struct("<QI")  # Length of a record, and the checksum of these bytes.
 _FRAME_BYTES = _HEADER.size + 4
 _BUFFER_BYTES = 1 << 20
+# Of more files, a chain of datasets would need too much of a stack.
+_FILES_AT_ONCE = 64
 
 
 def read_records(
@@ -38,17 +40,8 @@ def read_records(
         DataFormatError: at the first record that is damaged; those before it have been
             yielded.
     """
-    if text_files.is_pipe(path):
-        raise DataFormatError(f"{path} is a pipe, expected a file of TFRecords", path)
-    compression = "GZIP" if _is_gzip(path) else ""
-    size = None if compression else tf.io.gfile.stat(path).length
-    # `tf.data.TFRecordDataset` traces functions, which takes as long as to read 20 MB.
-    dataset = tf.data.experimental.from_variant(
-        tf.raw_ops.TFRecordDataset(
-            filenames=[path], compression_type=compression, buffer_size=_BUFFER_BYTES
-        ),
-        tf.TensorSpec([], tf.string),
-    ).with_options(_as_it_is())
+    dataset, size = _records(path)
+    dataset = dataset.with_options(quick_datasets.as_it_is())
     too_long = ""
     if check:
         whole, size, too_long = _survey(path, size)
@@ -87,6 +80,73 @@ def read_records(
     )
 
 
+def map_records(
+    paths: Sequence[str],
+    records_per_piece: int,
+    function: tf.types.experimental.ConcreteFunction,
+) -> Generator[dict[str, tf.Tensor] | None]:
+    """Yields what a function in a graph makes of the records of some files.
+
+    It ends before the first piece with which anything is wrong: `read_records` says
+    what. Files are joined, because it takes as long to start a dataset with a function
+    as to read 50 MB.
+
+    Args:
+        paths: the files.
+        records_per_piece: maximum number of records that the function gets.
+        function: maps records `[records]` to tensors by name, among them
+            `records_and_bytes`, how many they are, and how long together.
+
+    Yields:
+        What the function makes of each piece, and None at the end of each file.
+    """
+    for start in range(0, len(paths), _FILES_AT_ONCE):
+        some = paths[start : start + _FILES_AT_ONCE]
+        sound, pieces = [], None
+        for path in some:
+            try:
+                records, size = _records(path)
+                count, size, problem = _survey(path, size)
+            except (DataFormatError, OSError, tf.errors.OpError):
+                break
+            if problem or not count:
+                break
+            sound.append((-(-count // records_per_piece), size))
+            part = records.batch(records_per_piece)
+            pieces = part if pieces is None else pieces.concatenate(part)
+        if pieces is None:
+            return
+        iterator = iter(quick_datasets.in_parallel(pieces, function))
+        for number, size in sound:
+            position = 0
+            for _ in range(number):
+                try:
+                    found = next(iterator)
+                except tf.errors.OpError:
+                    return
+                count, content = found["records_and_bytes"].numpy().tolist()
+                position += content + _FRAME_BYTES * count
+                yield found
+            if position != size:
+                return
+            yield None
+        if len(sound) < len(some):
+            return
+
+
+def _records(path: str) -> tuple[tf.data.Dataset, int | None]:
+    """Returns the records of a file, and its size if it is not gzipped.
+
+    Raises:
+        DataFormatError: if the file is a pipe.
+    """
+    if text_files.is_pipe(path):
+        raise DataFormatError(f"{path} is a pipe, expected a file of TFRecords", path)
+    compression = "GZIP" if _is_gzip(path) else ""
+    records = quick_datasets.read([path], compression)
+    return records, None if compression else tf.io.gfile.stat(path).length
+
+
 def first_record(path: str, check: bool = True) -> bytes | None:
     """Returns the first record of a file; None if there is none.
 
@@ -97,16 +157,14 @@ def first_record(path: str, check: bool = True) -> bytes | None:
     Raises:
         DataFormatError: if the file is damaged before the end of that record.
     """
-    records = next(read_records(path, 1, check), None)
+    if check:
+        _, _, problem = _survey(path, _records(path)[1], most=1)
+        if problem:
+            raise DataFormatError(
+                f"record 1: expected a whole TFRecord. Found: {problem}", path
+            )
+    records = next(read_records(path, 1, check=False), None)
     return None if records is None else records.numpy()[0]
-
-
-def _as_it_is() -> tf.data.Options:
-    """Returns options that leave a small dataset as it is, to start sooner."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_optimization.apply_default_optimizations = False
-    return options
 
 
 def _bytes(records: tf.Tensor) -> int:
@@ -140,12 +198,15 @@ def _checksum(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _survey(path: str, size: int | None) -> tuple[int, int, str]:
+def _survey(
+    path: str, size: int | None, most: int | None = None
+) -> tuple[int, int, str]:
     """Goes from record to record by their lengths alone.
 
     Args:
         path: the file.
         size: its size; None if it is gzipped, and has to be decompressed.
+        most: number of records to go to; all by default.
 
     Returns:
         The number of records that the file has room for, the size of its content, and
@@ -156,7 +217,11 @@ def _survey(path: str, size: int | None) -> tuple[int, int, str]:
     with text_files.open_binary(path) as raw:
         file = raw if size is not None else gzip.GzipFile(fileobj=raw, mode="rb")
         try:
-            while not problem and len(head := file.read(_HEADER.size)) == _HEADER.size:
+            while (
+                not problem
+                and records != most
+                and len(head := file.read(_HEADER.size)) == _HEADER.size
+            ):
                 rest = _HEADER.unpack(head)[0] + _FRAME_BYTES - _HEADER.size
                 position += _HEADER.size
                 left = _skip(file, rest, None if size is None else size - position)

@@ -173,9 +173,8 @@ class ElwcSource:
         schema: ElwcSchema,
     ) -> Iterator[RankingLists]:
         reader = ElwcReader(found.files, num_features, schema)
-        for path in found.files:
-            for piece in reader.pieces(path):
-                found.add(path, piece)
-                yield piece
+        for path, piece in reader.read():
+            found.add(path, piece)
+            yield piece
         reader.finish()
         found.finish()
