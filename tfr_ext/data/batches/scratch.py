@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 import os
 import tempfile
 import threading
@@ -62,14 +63,26 @@ class Scratch:
         if pending is not None:
             pending.result()
 
-    def read(self, place: int, shapes: Iterable[tuple[int, ...]]) -> list[np.ndarray]:
+    def read(
+        self,
+        place: int,
+        shapes: Iterable[tuple[int, ...]],
+        buffer: np.ndarray | None = None,
+    ) -> list[np.ndarray]:
         """Reads arrays that were written together, before the last `flush`.
 
         Args:
             place: what `append` returned.
             shapes: their shapes.
+            buffer: float32 numbers, at least as many as the first array has, which is
+                read into them; memory that was never used takes longer to fill.
         """
-        arrays = [np.empty(shape, np.float32) for shape in shapes]
+        arrays = []
+        for shape in shapes:
+            size = math.prod(shape)
+            made = np.empty(size, np.float32) if buffer is None else buffer[:size]
+            arrays.append(made.reshape(shape))
+            buffer = None
         with self._lock:
             self._file.seek(place)
             for array in arrays:

@@ -6,6 +6,7 @@ import collections
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +21,7 @@ from tfr_ext.data.batches.batching import (
     padded_batch,
 )
 from tfr_ext.data.batches.streams import StreamedLists, number_of
+from tfr_ext.data.growing_rows import GrowingRows
 from tfr_ext.data.lists import RankingLists
 
 # Number of batches of a run, within which lists are shuffled and batched by length.
@@ -144,7 +146,10 @@ class StreamedBatches:
         left = steps - done
         while True:
             read = functools.partial(
-                self._lists.pieces, label_transform=self._label_transform, epoch=number
+                self._lists.pieces,
+                label_transform=self._label_transform,
+                epoch=number,
+                passing=True,
             )
             runs = self._runs(number, read)
             for run, order in ahead(self._in_batches(runs, number)):
@@ -189,24 +194,52 @@ class StreamedBatches:
         size = self._batch_size * _RUN_BATCHES
         rng = np.random.default_rng([self._seed, number])
         files = rng.permutation(self._lists.num_files).tolist()
-        run: list[RankingLists] = []
-        missing = size
+        run = _Run()
         for piece in _in_turns(read, files):
-            while piece.num_lists >= missing:
-                head, piece = _cut(piece, missing)
-                joined = _joined([*run, head])
-                run, missing = (
-                    [],
-                    size,
-                )  # The pieces can be freed while the run is used.
-                yield joined
+            while run.num_lists + piece.num_lists >= size:
+                head, piece = _cut(piece, size - run.num_lists)
+                run.append(head)
+                whole, run = run.whole(), _Run()
+                yield whole
+                del whole  # So that it can be freed while the next one grows.
             if piece.num_lists:
                 run.append(piece)
-                missing -= piece.num_lists
-        if run:
-            joined = _joined(run)
-            run.clear()
-            yield joined
+        if run.num_lists:
+            yield run.whole()
+
+
+class _Run:
+    """Lists that are copied together, without names, which training does not use."""
+
+    def __init__(self) -> None:
+        self.num_lists = 0
+        self._features: GrowingRows | None = None
+        self._others: list[tuple[np.ndarray | None, ...]] = []
+
+    def append(self, lists: RankingLists) -> None:
+        if self._features is None:
+            self._features = GrowingRows(lists.num_features)
+        self._features.append(lists.features)
+        self._others.append(
+            (lists.lengths, lists.labels, lists.label_distributions, lists.weights)
+        )
+        self.num_lists += lists.num_lists
+
+    def whole(self) -> RankingLists:
+        assert self._features is not None
+        joined: list[Any] = [
+            None if parts[0] is None else np.concatenate(parts)
+            for parts in zip(*self._others)
+        ]
+        lengths, labels, shares, weights = joined
+        return RankingLists(
+            self._features.whole(),
+            labels,
+            np.concatenate([[0], np.cumsum(lengths)]),
+            [""] * len(lengths),
+            label_distributions=shares,
+            weights=weights,
+        )
 
 
 def _in_turns(
@@ -246,21 +279,3 @@ def _cut(lists: RankingLists, count: int) -> tuple[RankingLists, RankingLists]:
         )
 
     return part(0, count), part(count, end)
-
-
-def _joined(pieces: list[RankingLists]) -> RankingLists:
-    """Returns lists as one, without the names, which training does not use."""
-
-    def whole(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
-        present = [array for array in arrays if array is not None]
-        return np.concatenate(present) if present else None
-
-    lengths = np.concatenate([piece.lengths for piece in pieces])
-    return RankingLists(
-        np.concatenate([piece.features for piece in pieces]),
-        np.concatenate([piece.labels for piece in pieces]),
-        np.concatenate([[0], np.cumsum(lengths)]),
-        [""] * len(lengths),
-        label_distributions=whole([piece.label_distributions for piece in pieces]),
-        weights=whole([piece.weights for piece in pieces]),
-    )

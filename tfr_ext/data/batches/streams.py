@@ -147,7 +147,11 @@ class StreamedLists:
         return max(self.label_counts)
 
     def pieces(
-        self, file: int, label_transform: LabelTransform | None = None, epoch: int = 0
+        self,
+        file: int,
+        label_transform: LabelTransform | None = None,
+        epoch: int = 0,
+        passing: bool = False,
     ) -> Iterator[RankingLists]:
         """Reads the lists of a file, some at a time.
 
@@ -157,9 +161,15 @@ class StreamedLists:
                 labels for each piece; other transforms get the labels of one piece at a
                 time.
             epoch: number of the pass.
+            passing: whether the features of a piece may change when the next one is
+                taken.
         """
+        buffer = None
+        if passing:
+            most = max((piece.num_items for piece in self._pieces[file]), default=0)
+            buffer = np.empty(most * self.num_features, np.float32)
         for count, piece in enumerate(self._pieces[file]):
-            lists = self._read(piece)
+            lists = self._read(piece, buffer)
             if label_transform is not None:
                 of_piece = getattr(label_transform, "of_piece", None)
                 transform = (
@@ -212,12 +222,12 @@ class StreamedLists:
             )
             with_label_distributions(example, num_grades)
 
-    def _read(self, piece: _Piece) -> RankingLists:
+    def _read(self, piece: _Piece, buffer: np.ndarray | None) -> RankingLists:
         items, grades = piece.num_items, self.num_grades
         shapes = [(items, self.num_features), (items,)]
         shapes += [] if grades is None else [(items, grades)]
         shapes += [(items,)] * self.has_weights
-        features, labels, *others = self._copy.read(piece.place, shapes)
+        features, labels, *others = self._copy.read(piece.place, shapes, buffer)
         return RankingLists(
             features,
             labels,
