@@ -41,7 +41,10 @@ COMMANDS = {
         *("rank", "--export={root}/in/run/export", "--input={root}/in/train.txt"),
         *("--output={root}/out/ranked.trec", "--overwrite"),
     ),
-    "export": ("export", "--model_dir={root}/in/run", "--export_dir={root}/out"),
+    "export": (
+        *("export", "--model_dir={root}/in/run"),
+        "--export_dir={root}/out/export",
+    ),
     "compare": ("compare", "{root}/in/a", "{root}/in/b", "--output_dir={root}/out"),
 }
 # The name of a file with a random or a changing part, or with the time.
@@ -52,6 +55,9 @@ _CHANGING = re.compile(
 )
 # The weights in a checkpoint stand amid the graph.
 _GRAPH = re.compile(r"(saved_model|fingerprint)\.pb$|checkpoints/(last|best)-")
+
+# When the inputs were last changed.
+_CHANGED = 1e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +107,7 @@ class Disk:
             path = self.root / "in" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
+            os.utime(path, (_CHANGED, _CHANGED))  # `prepare` keeps it in its plan.
         self._mark.unlink(missing_ok=True)
 
     def run(self, command, *flags, fault="", at=None, delay=0, number=1):

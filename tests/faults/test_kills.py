@@ -52,5 +52,6 @@ def test_killed_at_each_file(command, disk):
         counts[where[0] if where else "elsewhere"] += 1
         assert_exports_are_whole(disk, expected)
     assert_finished(disk, disk.run(*COMMANDS[command]), expected)
+    assert_exports_are_whole(disk, expected)
     print(f"{command}: killed in {counts}")
     assert len(found) > counts["too late"]
