@@ -18,6 +18,7 @@ from absl import flags
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.flags import flag_types, path_flags
 from pipelines.start import command
+from tfr_ext.core.files import check_may_write
 from tfr_ext.evaluation import comparison, runs
 
 FLAGS = flags.FLAGS
@@ -61,6 +62,7 @@ def compare(arguments: list[str]) -> None:
             for paths in compared_runs.values()
             for path in paths
         )
+        check_may_write(FLAGS.output_dir)
     compared = comparison.compare(
         compared_runs, compare_flags.read(FLAGS.metrics, FLAGS.seed)
     )

@@ -18,7 +18,7 @@ import traceback
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def run(module, flags, directory=ROOT, stdin=os.devnull, environment=()):
+def run(module, flags, directory=ROOT, stdin=os.devnull, environment=(), user=None):
     """Runs a command.
 
     Args:
@@ -28,6 +28,7 @@ def run(module, flags, directory=ROOT, stdin=os.devnull, environment=()):
         stdin: the file that is its standard input.
         environment: what is added to the environment, of this process and of those
             that it starts. LD_PRELOAD has its effect too.
+        user: the number of the user and the group that it runs as, if another.
 
     Returns:
         What `subprocess.run` returns, with the outputs as text.
@@ -37,7 +38,7 @@ def run(module, flags, directory=ROOT, stdin=os.devnull, environment=()):
     with tempfile.TemporaryDirectory() as folder:
         outputs = [os.path.join(folder, name) for name in ("stdout", "stderr")]
         files = [str(stdin), *outputs]
-        order = [module, flags, environment, str(directory), files]
+        order = [module, flags, environment, str(directory), files, user]
         server.stdin.write(json.dumps(order) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
@@ -74,7 +75,7 @@ def _serve():
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _work(module, flags, environment, directory, files):
+def _work(module, flags, environment, directory, files, user):
     """Becomes the command, and ends with it."""
     os.environ.clear()
     os.environ.update(environment)
@@ -83,6 +84,10 @@ def _work(module, flags, environment, directory, files):
     os.dup2(os.open(files[0], os.O_RDONLY), 0)
     for descriptor, path in enumerate(files[1:], 1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+    if user is not None:
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
     sys.argv = [module, *flags]
     code = 0
     try:

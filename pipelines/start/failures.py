@@ -29,6 +29,9 @@ _FULL = {
 }
 # The same in errors of TensorFlow and Beam: a path, and what the system says.
 _FULL_TEXT = re.compile(rf"(?:(\S+); )?({'|'.join(map(os.strerror, _FULL))})")
+# Errors of files that this user may not write, or read.
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_REFUSED_TEXT = re.compile(rf"(/\S+); ({'|'.join(map(os.strerror, _REFUSED))})")
 # Where TensorFlow says which file it could not use, and why.
 _OF_A_FILE = re.compile(r"/\S+; [A-Z][\w/ ]+")
 # The flags that decide how much memory a command needs, and where it writes.
@@ -71,6 +74,9 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
     if isinstance(error, (OSError, tf.errors.OpError)) and full:
         told = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
         return f"{_disk(full[1], values)} {told}. {_ROOM} ({first})"
+    closed = _closed_place(error, text, values)
+    if closed:
+        return f"{closed}. Name a directory in which you may write. ({first})"
     if isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError)) or (
         isinstance(error, ValueError) and text.startswith(_TOO_LARGE)
     ):
@@ -129,6 +135,39 @@ def _disk(path: str | None, values: Mapping[str, Any]) -> str:
         if f"{directory}{os.sep}".startswith(f"{os.path.abspath(place)}{os.sep}"):
             return f"The disk of {place}"
     return f"The disk of {directory}"
+
+
+def _closed_place(
+    error: BaseException, text: str, values: Mapping[str, Any]
+) -> str | None:
+    """Returns what flag names a place that cannot be written, if an error says so."""
+    found = _REFUSED_TEXT.match(text) if isinstance(error, tf.errors.OpError) else None
+    path, why = (found[1], found[2]) if found else (None, None)
+    if isinstance(error, OSError) and error.errno in _REFUSED:
+        path, why = error.filename, os.strerror(error.errno)
+    if not isinstance(path, str) or _may_write(path):
+        return None
+    path = os.path.abspath(path)
+    for name in _PLACES:
+        given = values.get(name) or []
+        for place in [given] if isinstance(given, str) else given:
+            folder = os.path.abspath(place)
+            if name == "output":
+                folder = os.path.dirname(folder)
+            # A missing folder of the place may be what could not be made.
+            if os.path.commonpath([folder, path]) in (folder, path):
+                return f"--{name}={place} cannot be written: {why}"
+    return None
+
+
+def _may_write(path: str) -> bool:
+    """Tells whether this user may write a file, or may at most not read it."""
+    if os.path.isfile(path):
+        return os.access(path, os.W_OK) or not os.access(path, os.R_OK)
+    folder = os.path.abspath(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _free(directory: str) -> int:

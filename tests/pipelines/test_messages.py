@@ -289,6 +289,23 @@ def test_a_full_disk_is_told_before_what_tensorflow_says(
 
 
 @pytest.mark.parametrize(
+    "error, told",
+    [
+        (OSError(errno.EROFS, "Read-only file system", "/run/a/b"), "/run "),
+        (OSError(errno.EACCES, "Permission denied", "/"), "/run "),
+        (tf.errors.PermissionDeniedError(None, None, "/run/x; Permission denied"), "/"),
+        (tf.errors.PermissionDeniedError(None, None, "/far/x; Permission denied"), ""),
+        (OSError(errno.EACCES, "Permission denied"), ""),
+        (OSError(errno.ENOENT, "No such file", "/run/x"), ""),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_with_its_flag(error, told, monkeypatch):
+    monkeypatch.setattr(failures, "_may_write", lambda path: False)
+    text = failures.explain(error, {"model_dir": ["/run"], "output": "/else/x.trec"})
+    assert text.startswith(f"--model_dir={told}") == bool(told), text
+
+
+@pytest.mark.parametrize(
     "text, told",
     [
         (

@@ -35,6 +35,24 @@ def named(path: str) -> Iterator[None]:
         raise
 
 
+def check_may_write(directory: str) -> None:
+    """Checks that this user may make files in a directory.
+
+    Args:
+        directory: the directory; if it does not exist, that in which it would be made.
+
+    Raises:
+        OSError: if the user may not, or the file system can only be read.
+    """
+    folder = os.path.abspath(directory)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK | os.X_OK):
+        reads_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+        code = errno.EROFS if reads_only else errno.EACCES
+        raise OSError(code, os.strerror(code), directory)
+
+
 @contextlib.contextmanager
 def text_file(path: str) -> Iterator[TextIO]:
     """Opens a file to write text to; an error names it.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfr_ext import objectives
-from tfr_ext.core.files import write_atomically
+from tfr_ext.core.files import check_may_write, write_atomically
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
@@ -116,6 +116,7 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
     if files is not None:
         sources = (config.export, config.run, config.scores)
         files.check([*filter(None, sources), *data_splits.paths(config.data)])
+        check_may_write(files.directory)
     names = queries.parse_names(config.metrics.metrics)
     convention = config.metrics.convention()
     for name in names:

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 
+from tfr_ext.core.files import check_may_write
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.training import heads, outputs, restoring, run_directory, run_file
@@ -67,6 +68,8 @@ def export_runs(config: ExportConfig) -> ExportResult:
         ['elwc', 'masked', 'rank']
         >>> folder.cleanup()
     """
+    if config.export_dir is not None:
+        check_may_write(config.export_dir)
     runs = [_restored(directory) for directory in config.model_dir]
     version = run_export.export_models(runs, config.version_directory, config.ensemble)
     say(f"Exported for serving: {version}")

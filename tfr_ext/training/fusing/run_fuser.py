@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfr_ext.core.files import write_atomically
+from tfr_ext.core.files import check_may_write, write_atomically
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
@@ -79,6 +79,7 @@ def fuse(config: FusionConfig) -> FusionResult:
         files = written.Files("fuse", "output_dir", config.output_dir, _FILES)
         given_files = [*config.runs, config.qrels, config.valid_qrels]
         files.check(filter(None, given_files))
+        check_may_write(files.directory)
     fused = [fused_runs.find(path) for path in config.runs]
     judged = _judged(config, fused)
     names, convention = _convention(config, fused, list(judged.values()))

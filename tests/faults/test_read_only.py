@@ -1,0 +1,104 @@
+"""Commands of a user who may not write where they are told to.
+
+Each ends with one line that names the flag and the directory, and changes nothing.
+"""
+
+import os
+import pathlib
+import shutil
+import stat
+import tempfile
+
+import pytest
+
+from tests import fork_server
+from tests.faults.disturbed import COMMANDS
+from tests.files import content, write_run, write_text
+
+# A user to whom no file belongs.
+NOBODY = 65534
+OTHERS = {
+    "fuse": ("fuse", "{root}/in/run", "{root}/in/other", "--output_dir={root}/out"),
+    "experiment": (
+        *("experiment", "--method=A: --loss=list_net_loss", "--folds=1", "--seeds=1"),
+        *("--synthetic_num_queries=20", "--hidden_sizes=4", "--num_epochs=1"),
+        "--output_dir={root}/out",
+    ),
+}
+# The flag that says where each command writes.
+FLAGS = {
+    "train": "model_dir",
+    "train_gbm": "model_dir",
+    "prepare": "output_dir",
+    "evaluate": "output_dir",
+    "rank": "output",
+    "export": "export_dir",
+    "compare": "output_dir",
+    "fuse": "output_dir",
+    "experiment": "output_dir",
+}
+
+
+def run(command, root, user=None):
+    name, *flags = {**COMMANDS, **OTHERS}[command]
+    given = [flag.format(root=root) for flag in flags]
+    return fork_server.run(
+        f"pipelines.{name}", given, environment={"TF_CPP_MIN_LOG_LEVEL": "3"}, user=user
+    )
+
+
+def user_without_rights():
+    """Returns the number of a user who may not write; None for the present one."""
+    if os.geteuid():
+        return None
+    for folder in (fork_server.ROOT, *fork_server.ROOT.parents):
+        if not folder.stat().st_mode & stat.S_IXOTH:
+            pytest.skip(f"other users than root cannot read the code: {folder}")
+    return NOBODY
+
+
+@pytest.fixture(scope="module")
+def root():
+    """A folder that all users may read, with the inputs of the commands."""
+    folder = pathlib.Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    (folder / "in").mkdir()
+    write_text(folder / "in" / "train.txt", seed=1, queries=40)
+    for name in ("a", "b"):
+        write_run(folder / "in" / name, {"map": [0.5, float(name == "a")]})
+    name, *flags = COMMANDS["train"]
+    given = [flag.format(root=folder).replace("/out", "/in/run") for flag in flags]
+    done = fork_server.run(f"pipelines.{name}", given)
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(folder / "in" / "run", folder / "in" / "other")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def state(root):
+    """All files with what is in them, and all directories."""
+    return content(root), sorted(path for path in root.rglob("*") if path.is_dir())
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["itself", "above"])
+@pytest.mark.parametrize("command", FLAGS)
+def test_a_directory_that_may_not_be_written(command, there, root):
+    user = user_without_rights()
+    out = root / "out"
+    if there:
+        out.mkdir()
+    closed = out if there else root
+    closed.chmod(0o555)
+    before = state(root)
+    try:
+        done = run(command, root, user)
+        assert done.returncode == 1, done.stdout + done.stderr
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"Error: --{FLAGS[command]}={out}"), line
+        assert " cannot be written: Permission denied. " in line
+        assert state(root) == before
+        if command != "rank":  # It says before it scores; the others before they read.
+            assert not done.stdout
+    finally:
+        closed.chmod(0o755)
+        shutil.rmtree(out, ignore_errors=True)
