@@ -88,6 +88,9 @@ def _prepare(config: PreparationConfig, source: DataConfig) -> None:
         return
     try:
         _write(config, source, place, division, plan)
+    except ValueError as error:
+        work_units.keep_error(place, error)  # Then the source may be mended.
+        raise
     finally:
         shard_directory.tidy(directory, place)
 

@@ -54,7 +54,19 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
         _clear(directory, _owned(directory).__contains__)
         _clear(work, _WORK_FILE.fullmatch)
     if tf.io.gfile.exists(path):
-        differences = _differences(_read_plan(path), plan)
+        then = _read_plan(path)
+        differences = _differences(then, plan)
+        has_failed = tf.io.gfile.exists(os.path.join(work, work_units.ERROR_FILE))
+        others = {**then, "files": plan["files"]}
+        if differences and not finished and has_failed and others == plan:
+            print(
+                "Files of the source changed after an error in the data, so all shards "
+                "are written anew."
+            )
+            _clear(directory, _owned(directory).__contains__)
+            _clear(work, _WORK_FILE.fullmatch)
+            _begin(directory, plan)
+            return directory
         if differences:
             raise ValueError(
                 f"--output_dir={directory} has shards of something else:\n  "
@@ -66,7 +78,8 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
             _clear_parts(work)  # It may have been killed before it did so.
             return None
         print(f"Going on with the shards in {directory}.")
-        _clear(work, lambda name: name.endswith(".writing") or name == "error.json")
+        error = work_units.ERROR_FILE
+        _clear(work, lambda name: name.endswith(".writing") or name == error)
         return directory
     if finished or any(map(_SHARD.fullmatch, _names(directory))):
         raise ValueError(

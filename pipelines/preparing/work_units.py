@@ -24,7 +24,7 @@ from tfr_ext.data.elwc import manifest, writing
 from tfr_ext.data.letor.byte_ranges import Survey
 
 WORK_DIRECTORY = ".prepare"
-_ERROR_FILE = "error.json"
+ERROR_FILE = "error.json"
 _Found = TypeVar("_Found")
 
 
@@ -83,25 +83,29 @@ def work(unit: Unit) -> None:
     An error in the data is kept for `raise_error`: runners repeat what fails, and
     report the place in their own code, not that in the data.
     """
-    error_path = _work_path(unit.directory, _ERROR_FILE)
+    error_path = _work_path(unit.directory, ERROR_FILE)
     if tf.io.gfile.exists(error_path):
         return
     try:
         found: Any = _write(unit) if unit.outputs else _survey(unit)
     except (ValueError, FileNotFoundError) as error:
-        write_text(error_path, json.dumps({"error": str(error)}))
+        keep_error(unit.directory, error)
         return
     text = json.dumps(dataclasses.asdict(found))
     write_text(_work_path(unit.directory, f"{unit.name}.json"), text)
 
 
+def keep_error(directory: str, error: Exception) -> None:
+    """Writes down that there is an error in the data."""
+    path = _work_path(directory, ERROR_FILE)
+    write_text(path, json.dumps({"error": str(error)}))
+
+
 def raise_error(directory: str) -> None:
     """Raises the error of a unit, if one has failed."""
-    path = _work_path(directory, _ERROR_FILE)
+    path = _work_path(directory, ERROR_FILE)
     if tf.io.gfile.exists(path):
-        message = _read(path, lambda found: found["error"])
-        tf.io.gfile.remove(path)
-        raise ValueError(message)
+        raise ValueError(_read(path, lambda found: found["error"]))
 
 
 def surveyed(unit: Unit) -> Survey | None:

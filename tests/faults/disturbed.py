@@ -17,13 +17,27 @@ from tfr_ext.training.fitting import run_progress
 SOURCE = pathlib.Path(__file__).with_name("faults.c")
 _SMALL = ("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=line")
 _DATA = ("--dataset=text", "--train_path={root}/in/train.txt", "--num_features=6")
-_TRAIN = (*_DATA, *_SMALL, "--checkpoint_minutes=1e-9", "--metrics=ndcg_10,map")
+_OFTEN = (*_SMALL, "--checkpoint_minutes=1e-9", "--metrics=ndcg_10,map")
+_TRAIN = (*_DATA, *_OFTEN)
 _TEST = ("--dataset=text", "--test_path={root}/in/train.txt")
 
 # The flags of each command, by what tests call it; what it reads is in {root}/in, and
 # what it writes in {root}/out.
 COMMANDS = {
     "train": ("train", *_TRAIN, "--model_dir={root}/out"),
+    "stream": (
+        *("train", "--dataset=elwc", "--data_dir={root}/in/shards", "--stream"),
+        *(*_OFTEN, "--model_dir={root}/out"),
+    ),
+    "ensemble": ("train", *_TRAIN, "--num_models=2", "--model_dir={root}/out"),
+    "parallel": (
+        *("train", *_TRAIN, "--num_models=2", "--parallel_models=2"),
+        "--model_dir={root}/out",
+    ),
+    "experiment": (
+        *("experiment", *_TRAIN, "--method=A: --loss=list_net_loss", "--folds=1"),
+        *("--seeds=1,2", "--jobs=1", "--output_dir={root}/out"),
+    ),
     "train_gbm": ("train_gbm", *_DATA, "--num_trees=3", "--model_dir={root}/out"),
     "prepare": (
         *("prepare", *_DATA, "--shard_megabytes=0.01", "--num_workers=1"),
@@ -97,6 +111,10 @@ class Disk:
         for name in ("a", "b"):
             write_run(self.root / "in" / name, {"map": [0.5, float(name == "a")]})
         run = self.run("train", *_DATA, *_SMALL, "--model_dir={root}/in/run")
+        assert run.returncode == 0, run.stderr
+        run = self.run(
+            "prepare", *COMMANDS["prepare"][1:-1], "--output_dir={root}/in/shards"
+        )
         assert run.returncode == 0, run.stderr
         self.inputs = content(self.root / "in")
 
