@@ -12,6 +12,7 @@ import tensorflow_datasets as tfds
 from tests.datasets import layouts
 from tests.helpers import assert_same_lists
 from tfr_ext import data, datasets
+from tfr_ext.datasets import decoding, loading
 
 
 @pytest.fixture
@@ -301,6 +302,39 @@ def test_numbers_that_lists_may_not_have(load, tmp_path, line, told):
         load("istella/main")
 
 
+@pytest.mark.parametrize("name", ["mslr_web/10k_fold1", "istella/main"])
+def test_parts_of_many_files_as_tfds_decodes_them(tmp_path, monkeypatch, name):
+    """Bytes; and zipped float64, with line numbers as names of items."""
+    files = tmp_path / "files"
+    if name == "istella/main":
+        texts = {
+            f"full/{split}.txt": layouts.letor_text(split, 220, False, 70)
+            for split in ("train", "test")
+        }
+        layouts.write_archive(files / "istella-letor.tar.gz", texts)
+    else:
+        fold = files / "MSLR-WEB10K" / "Fold1"
+        layouts.write_fold(fold, 136, comments=False)
+        for split in layouts.SPLITS:
+            text = layouts.letor_text(split, 136, False, 70)
+            (fold / f"{split}.txt").write_text(text)
+    builder = datasets.builder(name, tmp_path / "data")
+    config = tfds.download.DownloadConfig(
+        manual_dir=files, num_shards=3, try_download_gcs=False
+    )
+    builder.download_and_prepare(download_config=config)
+    assert len(builder.info.splits["train"].filenames) == 3
+    parts = "train", "train[3:50]", "train[60%:]"
+    found = [loading.read(builder, part) for part in parts]
+    assert [lists.num_lists for lists in found] == [70, 47, 28]
+    monkeypatch.setattr(decoding, "_codec", lambda feature: None)
+    for part, lists in zip(parts, found):
+        theirs = loading.read(builder, part)
+        # Of several files, TFDS takes lists in turns unless their order matters.
+        order = [theirs.query_ids.index(query) for query in lists.query_ids]
+        assert_same_lists(lists, theirs.select(order))
+
+
 def test_missing_values_of_istella(load, tmp_path, caplog):
     text = layouts.letor_text("train", 220, comments=False)
     line = "1 qid:t9 1:1.79769313486231570E+308 2:5 220:1.79769313486231570E+308\n"
@@ -317,8 +351,13 @@ def test_damaged_prepared_files_are_told(load, tmp_path):
     layouts.write_fold(fold, 46)
     load("letor4/mq2008_fold1")
     (file,) = (tmp_path / "data").glob("letor4/*/*/*train*tfrecord*")
-    file.write_bytes(file.read_bytes()[:-3])
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-3])
     with pytest.raises(ValueError, match="'train' in .*damaged.*Remove the directory"):
+        load("letor4/mq2008_fold1")
+    first = 16 + int.from_bytes(whole[:8], "little")
+    file.write_bytes(whole[first:])  # Without its first list.
+    with pytest.raises(ValueError, match="damaged: 2 lists were found, expected 3"):
         load("letor4/mq2008_fold1")
     file.unlink()
     with pytest.raises(ValueError, match="'train' in .*damaged.*Remove the directory"):

@@ -40,10 +40,13 @@ def check_may_write(directory: str) -> None:
 
     Args:
         directory: the directory; if it does not exist, that in which it would be made.
+            One of another file system, such as `gs://...`, is not checked.
 
     Raises:
         OSError: if the user may not, or the file system can only be read.
     """
+    if "://" in directory:
+        return
     folder = os.path.abspath(directory)
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)

@@ -7,11 +7,13 @@ dataset, which takes as long as to read 50 MB.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 import tensorflow as tf
 
 _BUFFER_BYTES = 1 << 20
+_PLACES = re.compile(r"\[\[.*?\]\]|\{\{.*?\}\}|\[Op:.*", re.DOTALL)
 
 
 def read(paths: Sequence[str], compression: str = "") -> tf.data.Dataset:
@@ -37,7 +39,7 @@ def in_parallel(
     """Returns what a function makes of pieces, in their order, some ahead of time.
 
     Args:
-        pieces: the pieces.
+        pieces: the pieces, each one tensor.
         function: what they are given to; traced, and without captured tensors.
     """
     structure = function.structured_outputs
@@ -64,3 +66,12 @@ def as_it_is() -> tf.data.Options:
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False
     return options
+
+
+def message(error: tf.errors.OpError) -> str:
+    """Returns TensorFlow's message, without the place in its graph.
+
+    Args:
+        error: the error.
+    """
+    return _PLACES.sub("", error.message).strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +46,7 @@ class StoredLists:
     Attributes:
         pieces: some lists at a time, as they are stored.
         decode: maps a piece to its values.
-        graph: maps a piece to its values with features in float32, 0 where they are
+        decoded: the values of each piece with features in float32, 0 where they are
             missing, and the identifiers of documents in one text, see `SEPARATOR`;
             `num_missing`; and whether all features are finite, and all labels also not
             negative (`fine`), and each field has as many values (`fits`).
@@ -53,7 +54,7 @@ class StoredLists:
 
     pieces: tf.data.Dataset
     decode: Callable[..., Values]
-    graph: tf.types.experimental.ConcreteFunction
+    decoded: tf.data.Dataset
 
 
 def stored_lists(builder: Any, split: str) -> StoredLists:
@@ -70,15 +71,22 @@ def stored_lists(builder: Any, split: str) -> StoredLists:
     if not is_simple or builder.info.file_format.value != "tfrecord":
         # A warning of TFDS about its own use of its own interface.
         with quiet.without("`FeatureConnector.dtype` is deprecated"):
-            decoded = builder.as_dataset(split=split)
-        pieces = decoded.ragged_batch(_QUERIES_PER_PIECE)
-        decode = functools.partial(_flat_values, names)
-        return StoredLists(pieces, decode, _traced(decode, pieces.element_spec))
+            lists = builder.as_dataset(split=split)
+        pieces = lists.ragged_batch(_QUERIES_PER_PIECE)
+        decode: Callable[..., Values] = functools.partial(_flat_values, names)
+        decoded = pieces.map(
+            tf.autograph.experimental.do_not_convert(
+                lambda piece: _narrowed(decode(piece))
+            ),
+            num_parallel_calls=os.cpu_count(),
+        )
+        return StoredLists(pieces, decode, decoded.prefetch(2))
     found = builder.info.splits[split]
     size = _PIECE_BYTES * found.num_examples // max(1, found.num_bytes)
     size = min(max(1, size), _MOST_QUERIES_PER_PIECE)
     pieces = _records(found.file_instructions).batch(size)
-    return StoredLists(pieces, *_decoder(tuple(codecs)))
+    decode, graph = _decoder(tuple(codecs))
+    return StoredLists(pieces, decode, quick_datasets.in_parallel(pieces, graph))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,20 +154,14 @@ def _records(instructions: Any) -> tf.data.Dataset:
 def _decoder(
     codecs: tuple[tuple[str, _Codec], ...],
 ) -> tuple[Callable[..., Values], tf.types.experimental.ConcreteFunction]:
-    """Returns what decodes examples; the same for the same features, see `_traced`."""
+    """Returns what decodes examples, and its graph, which takes time to make."""
     decode = functools.partial(_decoded, dict(codecs))
-    return decode, _traced(decode, tf.TensorSpec([None], tf.string))
-
-
-def _traced(
-    decode: Callable[..., Values], spec: Any
-) -> tf.types.experimental.ConcreteFunction:
-    """Returns the `graph` of `StoredLists`, which takes time to make."""
-    return tf.function(
-        lambda piece: _narrowed(decode(piece)),
-        input_signature=[spec],
+    graph = tf.function(
+        lambda records: _narrowed(decode(records)),
+        input_signature=[tf.TensorSpec([None], tf.string)],
         autograph=False,
-    ).get_concrete_function()
+    )
+    return decode, graph.get_concrete_function()
 
 
 def _decoded(codecs: dict[str, _Codec], records: tf.Tensor) -> Values:

@@ -138,8 +138,7 @@ def read(builder: Any, split: str) -> RankingLists:
     def pieces() -> Iterator[RankingLists]:
         nonlocal num_missing
         found = 0
-        decoded = quick_datasets.in_parallel(stored.pieces, stored.graph)
-        for number, values in enumerate(decoded):
+        for number, values in enumerate(stored.decoded):
             if not values["fine"]:
                 _explain(stored.decode(next(iter(stored.pieces.skip(number)))))
             lists = _lists(values)
@@ -148,7 +147,7 @@ def read(builder: Any, split: str) -> RankingLists:
             yield lists
         if found != expected:
             raise tf.errors.DataLossError(
-                None, None, f"{found} lists were found, expected {expected}."
+                None, None, f"{found} lists were found, expected {expected}"
             )
 
     try:
@@ -156,8 +155,8 @@ def read(builder: Any, split: str) -> RankingLists:
     except tf.errors.OpError as error:
         raise ValueError(
             f"The files of {split!r} in {builder.data_path} are damaged: "
-            f"{error.message} Remove the directory, so that {builder.info.full_name} "
-            "is prepared again."
+            f"{quick_datasets.message(error)}. Remove the directory, so that "
+            f"{builder.info.full_name} is prepared again."
         ) from error
     except ValueError as error:
         raise ValueError(f"{builder.info.full_name}, {split!r}: {error}") from error
@@ -204,7 +203,7 @@ def load(
 
 
 def _lists(values: decoding.Values) -> RankingLists:
-    """Returns what `StoredLists.graph` gives as lists.
+    """Returns what `StoredLists.decoded` has as lists.
 
     Raises:
         tf.errors.DataLossError: if the fields do not fit each other.
@@ -222,7 +221,7 @@ def _lists(values: decoding.Values) -> RankingLists:
         raise tf.errors.DataLossError(
             None,
             None,
-            "The fields of a list differ in their number of items, or a name has NUL.",
+            "the fields of a list differ in their number of items, or a name has NUL",
         )
     return RankingLists(
         features=features,

@@ -105,9 +105,9 @@ def test_files_are_mixed_and_runs_bounded(tmp_path, small_runs, monkeypatch):
     lists = dataclasses.replace(lists, labels=np.repeat(np.float32(range(6)), 10))
     streamed = data.StreamedLists(spread(tmp_path, lists, 6))
     runs = []
-    joined = streamed_batches._joined
+    whole = streamed_batches._Run.whole
     monkeypatch.setattr(
-        streamed_batches, "_joined", lambda x: runs.append(joined(x)) or runs[-1]
+        streamed_batches._Run, "whole", lambda x: runs.append(whole(x)) or runs[-1]
     )
     batched = data.StreamedBatches(streamed, 6, seed=0)
     runs.clear()

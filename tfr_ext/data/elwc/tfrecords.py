@@ -61,7 +61,7 @@ def read_records(
             for record in dataset.skip(count):
                 good.append(record)
         except tf.errors.OpError as error:
-            problem = _message(error)
+            problem = quick_datasets.message(error)
         if good:
             records = tf.stack(good)
             count += len(good)
@@ -70,7 +70,7 @@ def read_records(
         if not problem:  # The same read did not fail again.
             if size in (None, position):
                 return
-            problem = too_long or _message(first_error)
+            problem = too_long or quick_datasets.message(first_error)
     else:
         if size in (None, position):
             return
@@ -171,11 +171,6 @@ def _bytes(records: tf.Tensor) -> int:
     """Returns how many bytes of a file some records take."""
     content = np.sum(tf.strings.length(records).numpy(), dtype=np.int64)
     return int(content) + _FRAME_BYTES * len(records)
-
-
-def _message(error: tf.errors.OpError) -> str:
-    """Returns TensorFlow's message, without the place in its graph."""
-    return error.message.rpartition("}}")[2].partition("[Op:")[0].strip()
 
 
 def _is_gzip(path: str) -> bool:
