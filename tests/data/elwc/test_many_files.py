@@ -1,0 +1,67 @@
+"""ELWC files that are read together: which is damaged, and what comes before."""
+
+import gzip
+
+import pytest
+
+from tests.elwc_files import protos, write
+from tests.helpers import assert_same_lists, make_lists
+from tfr_ext import data
+from tfr_ext.data.elwc import tfrecords
+
+PER_FILE = 3
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Seven files of three lists, of which two are read together."""
+    monkeypatch.setattr(tfrecords, "_FILES_AT_ONCE", 2)
+    lists = make_lists([2, 1, 4] * 7)
+    paths = [
+        write(tmp_path / f"{k}", protos(lists.select(range(3 * k, 3 * k + 3))))
+        for k in range(7)
+    ]
+    return lists, paths
+
+
+@pytest.mark.parametrize("lists_per_piece", [1, 2, 3, 100])
+def test_all_are_read_in_order(files, lists_per_piece):
+    lists, paths = files
+    with open(paths[4], "rb") as file:
+        content = file.read()
+    with open(paths[4], "wb") as file:
+        file.write(gzip.compress(content))
+    pieces = list(data.iter_elwc(paths, lists_per_piece=lists_per_piece))
+    assert_same_lists(data.concatenate(pieces), lists)
+    assert len(pieces) == 7 * -(-PER_FILE // lists_per_piece)
+
+
+@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("damage", ["cut", "cut in a head", "flipped", "empty", "gone"])
+def test_a_damaged_one_is_named_after_all_before_it(files, place, damage, tmp_path):
+    lists, paths = files
+    path = tmp_path / str(place)
+    content = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match=str(path)):
+            list(data.iter_elwc(paths))
+        return
+    if damage == "cut":
+        content = content[:-1]
+    elif damage == "cut in a head":
+        content += b"123"
+    elif damage == "flipped":
+        content[-20] ^= 1
+    else:
+        content.clear()
+    path.write_bytes(content)
+    found = []
+    with pytest.raises(data.DataFormatError) as error:
+        for piece in data.iter_elwc(paths, lists_per_piece=1):
+            found += piece.query_ids
+    record = {"cut": "record 3", "cut in a head": "record 4", "flipped": "record 3"}
+    assert str(error.value).startswith(str(path))
+    assert record.get(damage, "no records") in str(error.value)
+    whole = PER_FILE * place + int(record.get(damage, "record 1")[-1]) - 1
+    assert found == list(lists.query_ids[:whole])
