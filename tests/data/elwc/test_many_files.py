@@ -65,3 +65,33 @@ def test_a_damaged_one_is_named_after_all_before_it(files, place, damage, tmp_pa
     assert record.get(damage, "no records") in str(error.value)
     whole = PER_FILE * place + int(record.get(damage, "record 1")[-1]) - 1
     assert found == list(lists.query_ids[:whole])
+
+
+def test_a_gzipped_file_of_two_parts_is_read_whole_or_refused(files):
+    """Two `gzip` files, one after the other, are one to `gzip`."""
+    lists, paths = files
+    with open(paths[6], "rb") as file:
+        content = file.read()
+    first = 16 + int.from_bytes(content[:8], "little")
+    with open(paths[6], "wb") as file:
+        file.write(gzip.compress(content[:first]) + gzip.compress(content[first:]))
+    try:
+        found = data.concatenate(data.iter_elwc(paths, lists_per_piece=1))
+    except data.DataFormatError as error:
+        assert str(error).startswith(f"{paths[6]}: record 2: expected a whole TFRecord")
+    else:
+        assert_same_lists(found, lists)
+
+
+def test_a_file_that_became_shorter_is_refused(files, monkeypatch):
+    """Between the look at its records and their reading."""
+    _, paths = files
+    survey = tfrecords._survey
+
+    def longer(path, *args, **most):
+        count, size, problem = survey(path, *args, **most)
+        return count + (path == paths[6]), size + 100 * (path == paths[6]), problem
+
+    monkeypatch.setattr(tfrecords, "_survey", longer)
+    with pytest.raises(data.DataFormatError, match=f"{paths[6]}: record 4: expected"):
+        list(data.iter_elwc(paths, lists_per_piece=1))

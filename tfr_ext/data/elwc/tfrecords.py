@@ -121,8 +121,10 @@ def map_records(
             position = 0
             for _ in range(number):
                 try:
-                    found = next(iterator)
+                    found = next(iterator, None)
                 except tf.errors.OpError:
+                    return
+                if found is None:  # TensorFlow finds fewer records.
                     return
                 count, content = found["records_and_bytes"].numpy().tolist()
                 position += content + _FRAME_BYTES * count
