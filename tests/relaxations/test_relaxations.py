@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests import oracles
 from tests.oracles import smoothi
-from tfr_ext import relaxations
+from tfr_ext import objectives, relaxations
 
 
 def lists(seed=0, dtype=np.float64):
@@ -58,6 +58,59 @@ def test_smoothi_expectation_equals_the_matrix_product(num_ranks, stop_gradient,
     )
     for a, b in zip(fast, plain):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.first_case("metric")
+@pytest.mark.parametrize(
+    "metric", objectives.names(lambda cls: "ranks" in cls.READINGS)
+)
+@pytest.mark.parametrize("topn", [5, 100])
+@pytest.mark.parametrize(
+    "relaxation",
+    [
+        relaxations.SmoothI(),
+        relaxations.SmoothI(stop_gradient=False),
+        relaxations.NeuralSort(),
+        relaxations.PiRank(depth=2),
+        relaxations.SoftSort(),
+    ],
+    ids=str,
+)
+def test_a_cut_off_beyond_lists_of_unknown_size_is_their_size(relaxation, topn, metric):
+    try:
+        objective = objectives.get(metric, topn=topn, max_label=3.0)
+    except ValueError as error:
+        pytest.skip(str(error))  # no cut-off
+    scores, mask = (x[:, :3] for x in lists())
+    labels = tf.where(mask, tf.constant([[0.0, 2.0, 1.0]], scores.dtype), 0)
+
+    def both(labels, scores, mask):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            value = relaxation.metric(objective, labels, scores, mask)
+        return value, tape.gradient(value, scores)
+
+    specs = [tf.TensorSpec([None, None], x.dtype) for x in (labels, scores, mask)]
+    unknown = tf.function(both, input_signature=specs)(labels, scores, mask)
+    for found, wanted in zip(unknown, both(labels, scores, mask)):
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("num_ranks", [11, 30])
+def test_expectations_beyond_the_list_have_their_place(num_ranks):
+    scores, mask = lists()
+    values = tf.where(mask, tf.abs(scores), 0)
+    for expectation in (
+        relaxations.smoothi_expectation,
+        relaxations.neural_sort_expectation,
+        relaxations.soft_sort_expectation,
+    ):
+        wide = expectation(scores, mask, values, num_ranks)
+        assert wide.shape == [3, num_ranks]
+        np.testing.assert_allclose(
+            wide[:, :8][mask], expectation(scores, mask, values)[mask], rtol=1e-9
+        )
 
 
 @pytest.mark.first_case

@@ -27,7 +27,7 @@ def _ot():
 
 
 def label_batches():
-    """Batches of labels with masks: few labels, many, and both in one batch."""
+    """Batches of labels with masks: 3 labels, 5, few, many, and both in one batch."""
     rng = np.random.default_rng(0)
     few = np.stack(
         [rng.integers(0, 5, 24), np.full(24, 2.0), np.zeros(24), np.arange(24) % 8]
@@ -47,6 +47,8 @@ def label_batches():
     # So near each other that an item feels the farthest.
     near = np.stack([rng.permutation(24) / 1000 for _ in range(4)])
     return {
+        "three": (rng.integers(0, 3, [4, 24]), mask),
+        "five": (rng.integers(0, 5, [4, 24]) / 2, mask),
         "few": (few, mask),
         "many": (many, mask),
         "both": (both, mask),

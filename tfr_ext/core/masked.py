@@ -102,6 +102,17 @@ class Top(NamedTuple):
     indices: tf.Tensor
 
 
+def top_labels(labels: tf.Tensor, count: Size) -> tf.Tensor:
+    """Returns the `count` highest labels of each list, 0 where it has no more.
+
+    Args:
+        labels: non-negative numbers, `[batch, list]`.
+        count: may exceed the list size.
+    """
+    spare = maximum(count - list_size(labels), 0)
+    return top(tf.pad(labels, [[0, 0], [0, spare]]), count).values
+
+
 def top(x: tf.Tensor, count: Size) -> Top:
     """Returns the `count` highest values of each list."""
     size = x.shape[1]

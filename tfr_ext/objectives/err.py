@@ -59,7 +59,7 @@ class NERR(ERR):
     def _value(
         self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        ideal = masked.top(labels, masked.list_size(ranked)).values
+        ideal = masked.top_labels(labels, masked.list_size(ranked))
         return tf.math.divide_no_nan(
             super()._value(ranked, labels, mask), super()._value(ideal, labels, mask)
         )

@@ -93,7 +93,7 @@ class NDCG(Graded):
             mask: True at real items, `[batch, list]`.
             num_ranks: the cut-off.
         """
-        best = masked.top(self.real_values(labels, mask), num_ranks).values
+        best = masked.top_labels(self.real_values(labels, mask), num_ranks)
         if self.expected == "relevance":
             best = self._gain_at_ranks(best, labels, mask)
         discounts = 1.0 / tf.math.log1p(masked.ranks(best))

@@ -108,11 +108,12 @@ class Indicators(Relaxation):
     ) -> tf.Tensor:
         """See `Relaxation`."""
         num_ranks = masked.num_ranks(labels, objective.topn)
-        known = self.ANY_NUM_RANKS and objective.topn is not None
+        if self.ANY_NUM_RANKS and objective.topn is not None:
+            if not isinstance(num_ranks, int):
+                num_ranks = objective.topn
         values = objective.real_values(labels, mask)
-        wanted = objective.topn if known else num_ranks
-        ranked = self.expectation(scores, mask, values, wanted)
-        return objective.value(masked.at_ranks(ranked, num_ranks), labels, mask)
+        ranked = self.expectation(scores, mask, values, num_ranks)
+        return objective.value(ranked, labels, mask)
 
 
 @dataclasses.dataclass(frozen=True)

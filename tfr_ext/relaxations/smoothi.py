@@ -116,7 +116,8 @@ def smoothi_expectation(
         scores: float32 or float64 tensor of shape `[batch, list]`.
         mask: bool tensor of the same shape, True at real items.
         values: tensor like `scores`, such as the labels; 0 at padding.
-        num_ranks: number of ranks, by default one for each item.
+        num_ranks: number of ranks, by default one for each item; it may exceed the list
+            size.
         alpha: see `smoothi`.
         delta: see `smoothi`.
         stop_gradient: see `smoothi`.
@@ -124,14 +125,19 @@ def smoothi_expectation(
     Returns:
         A tensor of shape `[batch, num_ranks]`.
     """
-    rows = masked.list_size(scores) if num_ranks is None else num_ranks
-    if not stop_gradient:
-        return tf.linalg.matvec(
+    size = masked.list_size(scores)
+    wanted = size if num_ranks is None else num_ranks
+    are_few = isinstance(wanted, int) and wanted <= smoothi_fast.FEW_ROWS
+    rows = wanted if are_few else masked.minimum(wanted, size)
+    if stop_gradient:
+        logits, keep = _logits_and_keep(scores, mask, alpha, delta)
+        ranked = smoothi_fast.expectation(logits, keep, mask, values, rows, delta)
+    else:
+        ranked = tf.linalg.matvec(
             smoothi(scores, mask, rows, alpha, delta, stop_gradient=False),
             tf.stop_gradient(values),
         )
-    logits, keep = _logits_and_keep(scores, mask, alpha, delta)
-    return smoothi_fast.expectation(logits, keep, mask, values, rows, delta)
+    return tf.pad(ranked, [[0, 0], [0, wanted - rows]])
 
 
 @register
@@ -139,6 +145,7 @@ def smoothi_expectation(
 class SmoothI(Indicators):
     """SmoothI's rank indicators, see `smoothi`."""
 
+    ANY_NUM_RANKS = True
     SHARPNESS = Sharpness("alpha", "higher")
     ARGUMENTS = {
         "alpha": Argument(partial(checks.between, low=0, high=1e30), annealable=True),

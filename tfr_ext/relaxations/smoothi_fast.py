@@ -32,6 +32,8 @@ MAX_LOGIT = 1e30
 _PLAIN_EXP_LIMIT = 60.0
 # Adjoints of the full recursion can grow without bound; they are kept finite.
 _MAX_ADJOINT = 1e18
+# Up to this many ranks are computed one by one; see `_few_rows`.
+FEW_ROWS = 16
 # Number of ranks computed per iteration of a loop, which amortises the cost of the
 # loop: at most this many if the number of ranks is static, and exactly this many if
 # not.
@@ -89,6 +91,8 @@ def expectation(
     Returns:
         A tensor of shape `[batch, rows]`.
     """
+    if isinstance(rows, int) and rows <= FEW_ROWS:
+        return tf.custom_gradient(lambda x: _few_rows(x, keep, values, rows))(logits)
     # How many rows are not linear is known without the scores, so that XLA knows it.
     most = math.ceil(_rows_above_rounding(math.log(MAX_LOGIT), logits.dtype, delta))
     some = min(rows, most) if isinstance(rows, int) else tf.minimum(rows, most)
@@ -123,6 +127,49 @@ def expectation(
         return expected, gradient
 
     return of_logits(logits)
+
+
+def _few_rows(
+    logits: tf.Tensor, keep: tf.Tensor, values: tf.Tensor, rows: int
+) -> tuple[tf.Tensor, Callable]:
+    """Returns the expected values at a few ranks, and their gradient."""
+    _, sums, weights = _rows(tf.ones_like(logits), rows, logits, keep, values, _softmax)
+    expected = tf.concat(sums, axis=1)
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        plain, scaled = (
+            tf.add_n([part * w for part, w in zip(tf.split(x, rows, axis=1), weights)])
+            for x in (upstream, upstream * expected)
+        )
+        return values * plain - scaled
+
+    return expected, gradient
+
+
+def _rows(
+    product: tf.Tensor,
+    count: int,
+    logits: tf.Tensor,
+    keep: tf.Tensor,
+    values: tf.Tensor,
+    softmax: Callable[[tf.Tensor], tf.Tensor],
+) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+    """Runs the recursion for some rows.
+
+    On a CPU, many small operations cost less than a few that copy the rows, or wake all
+    threads.
+
+    Returns:
+        The product after them; and of each row the expectation, `[batch, 1]`, and
+        `product * indicator`, `[batch, list]`.
+    """
+    sums, weights = [], []
+    for _ in range(count):
+        indicator = softmax(logits * product)
+        sums.append(tf.reduce_sum(indicator * values, axis=1, keepdims=True))
+        weights.append(indicator * product)
+        product *= keep - indicator
+    return product, sums, weights
 
 
 def _row_gradient(
@@ -199,7 +246,7 @@ def _rows_above_rounding(
     return (largest - math.log(resolution) / 2) / -math.log1p(-delta) + 1
 
 
-def _softmax(logits: tf.Tensor, subtract_max: bool) -> tf.Tensor:
+def _softmax(logits: tf.Tensor, subtract_max: bool = True) -> tf.Tensor:
     # Several times as fast as tf.nn.softmax on a CPU at these sizes.
     if subtract_max:
         logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
@@ -242,18 +289,12 @@ def _expectation_rows(
 
     def run(softmax: Callable[[tf.Tensor], tf.Tensor]) -> tuple:
         def step(i, product, expected, weights):  # noqa: ANN001
-            products, indicators = [], []
-            for _ in range(chunk):
-                products.append(product)
-                indicators.append(softmax(logits * product))
-                product *= keep - indicators[-1]
-            # What no later row needs is computed for the whole chunk at once.
-            found = tf.stack(indicators, axis=1)
+            product, sums, found = _rows(product, chunk, logits, keep, values, softmax)
             return (
                 i + 1,
                 product,
-                expected.write(i, tf.linalg.matvec(found, values)),
-                weights.write(i, tf.stack(products, axis=1) * found),
+                expected.write(i, tf.concat(sums, axis=1)),
+                weights.write(i, tf.stack(found, axis=1)),
             )
 
         batch, items = logits.shape

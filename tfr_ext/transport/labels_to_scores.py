@@ -23,6 +23,7 @@ gives the same product, and `w = 0`.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -33,8 +34,9 @@ from tfr_ext.core.arguments import Argument, Declared
 from tfr_ext.transport.labels_to_scores_kernel import RankingCost, RankingKernel
 from tfr_ext.transport.sinkhorn import NOTHING, Potentials, log_softmax, sinkhorn
 
-# Distinct labels of a list up to which all their pairs are computed.
-_FEW_GRADES = 8
+# Distinct labels of a list up to which all their pairs are computed: each number has a
+# graph of its own, and the first that suffices is run.
+_FEW_GRADES = (3, 5, 8)
 # The cost within a label, over the regularization, up to which no item's part needs a
 # logarithm: the square of its exp() is finite in float32.
 _MOST_PENALTY = 40.0
@@ -76,21 +78,27 @@ def ranking_sinkhorn(
 
     if cost.variance_penalty / regularization > _MOST_PENALTY:
         return by_kernel()
-    grades, all_found = _grades(labels, mask)
-    return tf.cond(
-        all_found,
-        lambda: _sinkhorn_by_grades(
-            labels,
-            grades,
-            log_target,
-            log_prediction,
-            mask,
-            cost,
-            regularization,
-            num_iterations,
-        ),
-        by_kernel,
-    )
+
+    def by_grades(few: Sequence[int]) -> Potentials:
+        if not few:
+            return by_kernel()
+        grades, all_found = _grades(labels, mask, few[0])
+        return tf.cond(
+            all_found,
+            lambda: _sinkhorn_by_grades(
+                labels,
+                grades,
+                log_target,
+                log_prediction,
+                mask,
+                cost,
+                regularization,
+                num_iterations,
+            ),
+            lambda: by_grades(few[1:]),
+        )
+
+    return by_grades(_FEW_GRADES)
 
 
 def _check_gap(argument: str, value: Any) -> float:
@@ -192,15 +200,17 @@ class RankingTransport(Declared):
         return log_softmax(self.score_scale * gaps, mask)
 
 
-def _grades(labels: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _grades(
+    labels: tf.Tensor, mask: tf.Tensor, most: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the distinct labels of each list, and whether these are all of them.
 
     Returns:
-        `[batch, few]`, from the greatest, -1 where there are fewer; and a bool scalar.
+        `[batch, most]`, from the greatest, -1 where there are fewer; and a bool scalar.
     """
     left = tf.where(mask, labels, -1)
     found = []
-    for _ in range(_FEW_GRADES):
+    for _ in range(most):
         found.append(tf.reduce_max(left, axis=1, keepdims=True))
         left = tf.where(left == found[-1], tf.constant(-1, labels.dtype), left)
     return tf.concat(found, axis=1), ~tf.reduce_any(left >= 0)
@@ -216,78 +226,70 @@ def _sinkhorn_by_grades(
     regularization: float,
     num_iterations: int,
 ) -> Potentials:
-    """See `ranking_sinkhorn`; `grades` has all labels of a list."""
+    """See `ranking_sinkhorn`; `grades` has all labels of a list.
+
+    Numbers of items are kept by label, `[batch, labels, list]` with 0 at the items of
+    other labels: on a CPU, this is faster than to gather them.
+    """
     dtype = labels.dtype
     exists = grades >= 0
     is_of = labels[:, tf.newaxis, :] == grades[:, :, tf.newaxis]
     is_of &= mask[:, tf.newaxis, :] & exists[:, :, tf.newaxis]
     member = tf.cast(is_of, dtype)
-    group = tf.argmax(member, axis=1, output_type=tf.int32)
     size = tf.reduce_sum(member, axis=2)
 
-    def of_item(per_group: tf.Tensor) -> tf.Tensor:
-        return tf.gather(per_group, group, batch_dims=1)
+    def of_item(per_label: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(member * per_label[:, :, tf.newaxis], axis=1)
 
-    def log_sums(scale: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
-        """Returns the log of the sums of `exp(scale) items` over each label."""
-        sums = tf.reduce_sum(member * items[:, tf.newaxis, :], axis=2)
-        return tf.where(exists, scale + tf.math.log(sums), NOTHING)
+    def best_of_label(x: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_max(tf.where(is_of, x[:, tf.newaxis, :], NOTHING), axis=2)
 
-    alone = size == 1
     penalty = tf.constant(cost.variance_penalty / regularization, dtype)
-    within = tf.where(alone, tf.zeros_like(size), -penalty)
+    within = tf.where(size > 1, -penalty, 0)
     # log(1 - a); the a of an item that is alone is 1.
-    log_rest = tf.where(~alone, tf.math.log(-tf.math.expm1(-penalty)), NOTHING)
+    log_rest = tf.where(size > 1, tf.math.log(-tf.math.expm1(-penalty)), NOTHING)
     places = cost.positions(tf.maximum(grades, 0)) / regularization
     log_kernel = -tf.abs(places[:, :, tf.newaxis] - places[:, tf.newaxis, :])
     log_kernel = tf.linalg.set_diag(log_kernel, within)
+    log_kernel = tf.where(exists[:, tf.newaxis, :], log_kernel, NOTHING)
 
-    def product(sums: tf.Tensor) -> tf.Tensor:
-        """Returns log K."""
+    def product(scale: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
+        """Returns log K for `exp(scale) items`."""
+        sums = scale + tf.math.log(tf.reduce_sum(items, axis=2))
         terms = log_kernel + sums[:, tf.newaxis, :]
-        most = tf.reduce_max(terms, axis=2)
-        terms = tf.exp(terms - most[:, :, tf.newaxis])
-        return most + tf.math.log(tf.reduce_sum(terms, axis=2))
+        most = tf.reduce_max(terms, axis=2, keepdims=True)
+        total = tf.reduce_sum(tf.exp(terms - most), axis=2)
+        return tf.squeeze(most, axis=2) + tf.math.log(total)
 
     # Of the prediction: the greatest of a label, and all relative to it.
-    best = tf.reduce_max(
-        tf.where(is_of, log_prediction[:, tf.newaxis, :], NOTHING), axis=2
-    )
-    # Padding is of no label: the difference there may be of any size.
-    relative = tf.exp(tf.where(mask, log_prediction - of_item(best), NOTHING))
-    # The same for all items of a label.
-    target = tf.reduce_max(
-        tf.where(is_of, log_target[:, tf.newaxis, :], NOTHING), axis=2
-    )
+    best = best_of_label(log_prediction)
+    gaps = log_prediction[:, tf.newaxis, :] - best[:, :, tf.newaxis]
+    relative = tf.exp(tf.where(is_of, gaps, NOTHING))
+    target = best_of_label(log_target)  # the same for all items of a label
 
     # u = exp(u_scale) u_items, and v = exp(v_scale) v_items likewise.
     def step(
         i: tf.Tensor, u_scale: tf.Tensor, u_items: tf.Tensor, *_: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
-        log_k = product(log_sums(u_scale, u_items))
+        log_k = product(u_scale, u_items)
         v_scale = target - log_k
-        v_items = 1 / (1 + of_item(tf.exp(log_rest + u_scale - log_k)) * u_items)
-        log_k = product(log_sums(v_scale, v_items))
+        rest = tf.exp(log_rest + u_scale - log_k)
+        v_items = member / (1 + rest[:, :, tf.newaxis] * u_items)
+        log_k = product(v_scale, v_items)
         u_scale = best - log_k
-        rest = of_item(tf.exp(log_rest + v_scale - log_k)) * v_items
+        rest = tf.exp(log_rest + v_scale - log_k)[:, :, tf.newaxis] * v_items
         return i + 1, u_scale, relative / (1 + rest), rest, v_scale, v_items
 
     count = masked.num_real(mask, dtype)[:, tf.newaxis]
-    zeros, ones = tf.zeros_like(log_target), tf.ones_like(log_target)
+    none, zeros = tf.zeros_like(size), tf.zeros_like(member)
     _, u_scale, _, rest, v_scale, v_items = tf.while_loop(
         lambda i, *_: i < num_iterations,
         step,
-        (
-            0,
-            tf.zeros_like(size) - tf.math.log(count),
-            ones,
-            zeros,
-            tf.zeros_like(size),
-            zeros,
-        ),
+        (0, none - tf.math.log(count), member, zeros, none, zeros),
         maximum_iterations=num_iterations,
     )
     # relative may have underflown, the logarithm of the prediction has not.
-    log_u = log_prediction + of_item(u_scale - best) - tf.math.log1p(rest)
-    log_v = of_item(v_scale) + tf.math.log(v_items)
+    log_u = log_prediction + of_item(u_scale - best)
+    log_u -= tf.math.log1p(tf.reduce_sum(rest, axis=1))
+    log_v = of_item(v_scale) + tf.math.log(tf.reduce_sum(v_items, axis=1))
     return Potentials(*(tf.where(mask, x, 0) for x in (log_u, log_v)))
