@@ -3,6 +3,7 @@
 What is right, a reader written here says: plain loops by the documented format.
 """
 
+import dataclasses
 import gzip
 import math
 import pathlib
@@ -279,6 +280,14 @@ def test_damaged_elwc(protos, changes, of_record, of_file, compressed, weighted)
         assert lists.weights is None
 
 
+def assert_same_chunks(one, other):
+    assert (one is None) == (other is None)
+    for field in () if one is None else dataclasses.fields(one):
+        np.testing.assert_array_equal(
+            *(getattr(chunk, field.name) for chunk in (one, other))
+        )
+
+
 @fuzz(2000)
 @given(
     st.sampled_from(COLLECTIONS),
@@ -296,6 +305,8 @@ def test_damaged_records_of_the_same_size(protos, at, changes, weighted):
     at = at % len(records)
     record = mutate_bytes(records[at], changes)
     chunk = fast.parse_quickly(tf.constant([record]))
+    all_records = tf.constant([*records, record])
+    assert_same_chunks(*(fast.parse_quickly(all_records, x) for x in (False, True)))
     event("in doubt" if chunk is None else "accepted")
     if chunk is None:
         return

@@ -4,10 +4,10 @@ import gzip
 
 import pytest
 
-from tests.elwc_files import protos, write
+from tests.elwc_files import elwc, protos, write
 from tests.helpers import assert_same_lists, make_lists
 from tfr_ext import data
-from tfr_ext.data.elwc import tfrecords
+from tfr_ext.data.elwc import parsing, tfrecords
 
 PER_FILE = 3
 
@@ -89,9 +89,77 @@ def test_a_file_that_became_shorter_is_refused(files, monkeypatch):
     survey = tfrecords._survey
 
     def longer(path, *args, **most):
-        count, size, problem = survey(path, *args, **most)
-        return count + (path == paths[6]), size + 100 * (path == paths[6]), problem
+        lengths, size, problem = survey(path, *args, **most)
+        if path == paths[6]:
+            lengths, size = [*lengths, 84], size + 100
+        return lengths, size, problem
 
     monkeypatch.setattr(tfrecords, "_survey", longer)
     with pytest.raises(data.DataFormatError, match=f"{paths[6]}: record 4: expected"):
         list(data.iter_elwc(paths, lists_per_piece=1))
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """Which of the two graphs were asked for."""
+    asked, graph = [], parsing.Parser.graph
+
+    def kept(parser, with_padding):
+        asked.append(with_padding)
+        return graph(parser, with_padding)
+
+    monkeypatch.setattr(parsing.Parser, "graph", kept)
+    return asked
+
+
+@pytest.mark.parametrize(
+    "lengths, most_bytes, with_padding",
+    [
+        ([3, 4, 3, 5], 1 << 24, True),
+        ([1, 1, 1, 60], 1 << 24, False),
+        ([3, 4, 3, 5], 1000, False),
+    ],
+)
+def test_lists_are_padded_if_they_are_about_as_long(
+    chosen, tmp_path, monkeypatch, lengths, most_bytes, with_padding
+):
+    monkeypatch.setattr(tfrecords, "_MOST_PADDED_BYTES", most_bytes)
+    lists = make_lists(lengths)
+    path = write(tmp_path / "shard", protos(lists))
+    found = data.concatenate(data.iter_elwc(path, lists_per_piece=100))
+    assert_same_lists(found, lists)
+    assert chosen == [with_padding]
+
+
+@pytest.mark.parametrize("lengths", [[2, 3, 2], [1, 1, 30]], ids=str)
+@pytest.mark.parametrize(
+    "kind, values",
+    [("integers", [5, -(2**63)]), ("floats", [0.5, 3e38]), ("floats", [0.5, -1.5])],
+)
+def test_a_feature_that_an_example_lacks_is_no_number(
+    chosen, tmp_path, lengths, kind, values
+):
+    """Also where padding stands for one that all examples lack."""
+    one = 1 if kind == "integers" else 1.0
+    records = [
+        elwc(
+            [{"float_features": values, "label": [one]} for _ in range(length)],
+            query_id=[b"%d" % q],
+        )
+        for q, length in enumerate(lengths)
+    ]
+    path = write(tmp_path / "shard", records)
+    found = data.concatenate(data.iter_elwc(path, lists_per_piece=100))
+    assert found.lengths.tolist() == lengths and (found.labels == 1).all()
+    assert found.features.astype("float64").tolist() == [
+        pytest.approx(values, rel=1e-6)
+    ] * sum(lengths)
+    for feature in ("label", "float_features"):
+        del records[2].examples[1].features.feature[feature]
+        write(path, records)
+        with pytest.raises(
+            data.DataFormatError, match="record 3, example 2.*"
+        ) as error:
+            list(data.iter_elwc(path, lists_per_piece=100))
+        assert feature in str(error.value)
+    assert len(chosen) > 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +21,10 @@ from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema, Widths
 from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.lists import are_distributions
 
+# What stands where an example has no such feature: a number that puts its record in
+# doubt.
+_NONE = {tf.float32: float("inf"), tf.int64: tf.int64.min}
+
 
 @functools.lru_cache(maxsize=16)
 def parser(schema: ElwcSchema, widths: Widths) -> Parser:
@@ -28,12 +33,7 @@ def parser(schema: ElwcSchema, widths: Widths) -> Parser:
 
 
 class Parser:
-    """Parses records whose features have the kinds and widths of the first record.
-
-    Attributes:
-        graph: maps serialised protos `[records]` to their numbers and names; raises a
-            `tf.errors.OpError` if in doubt about them.
-    """
+    """Parses records whose features have the kinds and widths of the first record."""
 
     def __init__(self, schema: ElwcSchema, widths: Widths):
         """Initialises the parser.
@@ -48,7 +48,7 @@ class Parser:
 
         def numbers(name: str, width: int, integers: frozenset[str]) -> object:
             kind = tf.int64 if name in integers else tf.float32
-            return tf.io.FixedLenFeature([width], kind)
+            return tf.io.FixedLenFeature([width], kind, [_NONE[kind]] * width)
 
         def one_or_none(name: str, integers: frozenset[str]) -> object:
             return tf.io.VarLenFeature(tf.int64 if name in integers else tf.string)
@@ -70,11 +70,25 @@ class Parser:
             self._examples[schema.doc_id] = one_or_none(schema.doc_id, of_items)
         if schema.query_id:
             self._context[schema.query_id] = one_or_none(schema.query_id, of_lists)
-        self.graph = tf.function(
-            self._parse,
-            input_signature=[tf.TensorSpec([None], tf.string)],
-            autograph=False,
-        ).get_concrete_function()
+        self._graphs: dict[bool, tf.types.experimental.ConcreteFunction] = {}
+
+    def graph(self, with_padding: bool) -> tf.types.experimental.ConcreteFunction:
+        """Returns what maps serialised protos `[records]` to their numbers and names.
+
+        It raises a `tf.errors.OpError` if in doubt about them.
+
+        Args:
+            with_padding: whether to parse padding, too: this is faster where lists are
+                about as long as each other, and needs a multiple of the memory where
+                they are not.
+        """
+        if with_padding not in self._graphs:
+            self._graphs[with_padding] = tf.function(
+                lambda protos: self._parse(protos, with_padding),
+                input_signature=[tf.TensorSpec([None], tf.string)],
+                autograph=False,
+            ).get_concrete_function()
+        return self._graphs[with_padding]
 
     def parse(self, records: tf.Tensor, path: str, first_record: int) -> Chunk:
         """Parses records, by `diagnosis` if in any doubt.
@@ -94,14 +108,17 @@ class Parser:
             records.numpy().tolist(), path, first_record, self._schema, self._widths
         )
 
-    def parse_quickly(self, records: tf.Tensor) -> Chunk | None:
+    def parse_quickly(
+        self, records: tf.Tensor, with_padding: bool = False
+    ) -> Chunk | None:
         """Parses records; returns None if in any doubt.
 
         Args:
             records: serialised `ExampleListWithContext` protos `[records]`.
+            with_padding: see `graph`.
         """
         try:
-            found = self.graph(records)
+            found = self.graph(with_padding)(records)
         except (tf.errors.OpError, UnicodeDecodeError):  # Its message has the bytes.
             return None
         return self.checked(found)
@@ -117,103 +134,150 @@ class Parser:
         values = {
             name: tensor.numpy() for name, tensor in found.items() if name != "features"
         }
+        lengths, contexts = values["sizes"].T
+        # The op passes over what it does not know.
+        known = _field_bytes(values["example_bytes"], lengths)
+        known += _field_bytes(values["context_bytes"], contexts)
+        fine = (
+            values.get("fine", True) and (lengths > 0).all() and (contexts <= 1).all()
+        )
+        fine &= (known == values["record_bytes"]).all()
+        if not np.isfinite(values.get("sum", 0)):  # or only the sum is too large
+            fine &= np.isfinite(features).all()
         # -0.0 becomes 0.0; not in the graph, where subnormal numbers would, too.
         labels = values["labels"] + np.float32(0)
-        items, lengths = len(labels), values["lengths"]
         judged = labels >= 0
         weights, shares = values.get("weights"), values.get("distributions")
-        fine = np.isfinite(labels).all()
+        fine &= np.isfinite(labels).all()
         if weights is not None:
             fine &= np.isfinite(weights).all() and (weights[judged] >= 0).all()
         if shares is not None:
             fine &= (
                 np.isfinite(shares).all() and are_distributions(shares[judged]).all()
             )
+        fine &= not len(values.get("unwanted", ()))
+        fine &= all(values.get(f"{x}_shape", (0, 0))[1] <= 1 for x in ("doc", "query"))
         names = _names(values.get("doc_ids", ()))
         query_names = _names(values.get("query_ids", ()))
         if not fine or names is None or query_names is None:
             return None
         query_ids: list[str | None] = [None] * len(lengths)
-        for record, name in zip(values.get("named", ()), query_names):
-            query_ids[record] = name
+        for record, name in zip(values.get("named", np.empty([0, 2])), query_names):
+            query_ids[record[0]] = name
         return Chunk(
             features,
             labels,
             lengths,
             query_ids,
-            names if len(names) == items else None,
+            names if len(names) == len(labels) else None,
             shares,
             weights,
         )
 
-    def _parse(self, protos: tf.Tensor) -> dict[str, tf.Tensor]:
+    # Each operation costs about .2 ms whenever a dataset of records starts. So what is
+    # little work is left to `checked`.
+    def _parse(self, protos: tf.Tensor, with_padding: bool) -> dict[str, tf.Tensor]:
         schema = self._schema
         sizes, examples, contexts = split_protos(protos)
         lengths = sizes[:, 0]
-        real = tf.sequence_mask(lengths, tf.shape(examples)[1])
-        one = tf.sequence_mask(sizes[:, 1], tf.shape(contexts)[1])
-        # The op passes over what it does not know.
-        known = _field_bytes(examples, real) + _field_bytes(contexts, one)
-        fine = tf.reduce_all(
-            (lengths > 0) & (sizes[:, 1] <= 1) & (known == tf.strings.length(protos))
-        )
-        examples = tf.boolean_mask(examples, real)
-        found = tf.io.parse_example(examples, self._examples)
+        found = self._parse_examples(examples, lengths, with_padding)
+        fine = _all_there(found)
         parts = [found[name] for name in schema.features]
-        content = tf.reduce_sum(tf.strings.length(protos))
         made = {
-            "lengths": lengths,
-            "records_and_bytes": tf.stack([tf.size(protos), content]),
+            "sizes": sizes,
+            "record_bytes": tf.strings.length(protos),
+            "example_bytes": tf.strings.length(examples),
+            "context_bytes": tf.strings.length(contexts),
         }
         if self._context:
             context = tf.io.parse_example(
                 tf.strings.reduce_join(contexts, axis=1), self._context
             )
+            fine += _all_there(context)
             parts += [
                 tf.repeat(context[name], lengths, axis=0)
                 for name in schema.context_features
             ]
             if schema.query_id:
                 query_ids = context[schema.query_id]
-                fine &= query_ids.dense_shape[1] <= 1
                 made["query_ids"] = query_ids.values
-                made["named"] = query_ids.indices[:, 0]
-        parts = [tf.cast(part, tf.float32) for part in parts]
+                made["query_shape"] = query_ids.dense_shape
+                made["named"] = query_ids.indices
+        parts = [_as_float(part) for part in parts]
         features = tf.concat(parts, axis=1) if len(parts) > 1 else parts[0]
-        finite = tf.math.is_finite(features)
         if schema.missing:
-            finite |= tf.math.is_nan(features)
-        fine &= tf.reduce_all(finite)
+            finite = tf.math.is_finite(features) | tf.math.is_nan(features)
+            fine.append(tf.reduce_all(finite))
+        else:
+            made["sum"] = tf.reduce_sum(features)
         made["features"] = features
-        labels = tf.zeros_like(features[:, 0])
         if schema.label is not None:
-            labels = tf.cast(found[schema.label][:, 0], tf.float32)
-        made["labels"] = labels
+            made["labels"] = _as_float(found[schema.label][:, 0])
+        else:
+            made["labels"] = tf.zeros_like(features[:, 0])
         if schema.weight:
-            made["weights"] = tf.cast(found[schema.weight][:, 0], tf.float32)
+            made["weights"] = _as_float(found[schema.weight][:, 0])
         if schema.label_distribution:
             shares = found[schema.label_distribution]
             if self._widths.grades is None:
-                fine &= tf.size(shares.values) == 0
+                made["unwanted"] = shares.values
             else:
-                made["distributions"] = tf.cast(shares, tf.float32)
+                made["distributions"] = _as_float(shares)
         if schema.doc_id:
-            fine &= found[schema.doc_id].dense_shape[1] <= 1
             made["doc_ids"] = found[schema.doc_id].values
-        tf.debugging.Assert(fine, ["in doubt"])
+            made["doc_shape"] = found[schema.doc_id].dense_shape
+        if fine:
+            made["fine"] = tf.reduce_all(tf.stack(fine))
         return made
 
+    def _parse_examples(
+        self, examples: tf.Tensor, lengths: tf.Tensor, with_padding: bool
+    ) -> dict:
+        """Returns the features of the real examples of some records.
 
-def _field_bytes(texts: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-    """Returns how many bytes of each proto the fields with these contents take.
+        Args:
+            examples: serialised examples `[records, list]`, empty at padding.
+            lengths: how many examples each record has.
+            with_padding: see `graph`.
+        """
+        real = tf.sequence_mask(lengths, tf.shape(examples)[1])
+        if not with_padding:
+            examples = tf.boolean_mask(examples, real)
+            return tf.io.parse_example(examples, self._examples)
+        # Padding has no names, and so no place among those of a sparse tensor.
+        found = tf.io.parse_example(tf.reshape(examples, [-1]), self._examples)
+        rows = tf.where(tf.reshape(real, [-1]))
+        return {
+            name: x if isinstance(x, tf.SparseTensor) else tf.gather_nd(x, rows)
+            for name, x in found.items()
+        }
+
+
+def _as_float(x: tf.Tensor) -> tf.Tensor:
+    return x if x.dtype == tf.float32 else tf.cast(x, tf.float32)
+
+
+def _all_there(found: dict[str, Any]) -> list[tf.Tensor]:
+    """Returns whether no integer is missing; a float that is missing is infinite."""
+    return [
+        tf.reduce_all(x != _NONE[tf.int64])
+        for x in found.values()
+        if isinstance(x, tf.Tensor) and x.dtype == tf.int64
+    ]
+
+
+def _field_bytes(content: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Returns how many bytes of each proto its fields take.
 
     Args:
-        texts: contents `[batch, fields]`.
-        real: mask of those that are fields.
+        content: how many their contents take, `[batch, fields]`.
+        count: the number of fields of each, `[batch]`.
     """
-    content = tf.strings.length(texts)
-    digits = sum(tf.cast(content >= 1 << bits, tf.int32) for bits in (7, 14, 21, 28))
-    return tf.reduce_sum(tf.where(real, content + digits + 2, 0), axis=1)
+    whole = content + 2
+    for bits in (7, 14, 21, 28):
+        whole += content >= 1 << bits
+    whole[np.arange(content.shape[1]) >= count[:, np.newaxis]] = 0
+    return whole.sum(axis=1)
 
 
 def _names(values: Iterable) -> list[str] | None:

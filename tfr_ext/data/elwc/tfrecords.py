@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,10 @@ _FRAME_BYTES = _HEADER.size + 4
 _BUFFER_BYTES = 1 << 20
 # Of more files, a chain of datasets would need too much of a stack.
 _FILES_AT_ONCE = 64
+# Records have about the same size if padding makes all of them at most so much longer,
+# and no piece longer than this.
+_MOST_PADDED = 1.75
+_MOST_PADDED_BYTES = 1 << 24
 
 
 def read_records(
@@ -44,9 +48,9 @@ def read_records(
     dataset = dataset.with_options(quick_datasets.as_it_is())
     too_long = ""
     if check:
-        whole, size, too_long = _survey(path, size)
+        lengths, size, too_long = _survey(path, size)
         if too_long:
-            dataset = dataset.take(whole)
+            dataset = dataset.take(len(lengths))
     count = position = 0
     try:
         for records in dataset.batch(records_per_piece).prefetch(2):
@@ -83,7 +87,7 @@ def read_records(
 def map_records(
     paths: Sequence[str],
     records_per_piece: int,
-    function: tf.types.experimental.ConcreteFunction,
+    function: Callable[[bool], tf.types.experimental.ConcreteFunction],
 ) -> Generator[dict[str, tf.Tensor] | None]:
     """Yields what a function in a graph makes of the records of some files.
 
@@ -94,29 +98,31 @@ def map_records(
     Args:
         paths: the files.
         records_per_piece: maximum number of records that the function gets.
-        function: maps records `[records]` to tensors by name, among them
-            `records_and_bytes`, how many they are, and how long together.
+        function: takes whether the records of a piece have about the same size, and
+            returns what maps records `[records]` to tensors by name, among them
+            `record_bytes`, the size of each record.
 
     Yields:
         What the function makes of each piece, and None at the end of each file.
     """
     for start in range(0, len(paths), _FILES_AT_ONCE):
         some = paths[start : start + _FILES_AT_ONCE]
-        sound, pieces = [], None
+        sound, pieces, are_even = [], None, True
         for path in some:
             try:
                 records, size = _records(path)
-                count, size, problem = _survey(path, size)
+                lengths, size, problem = _survey(path, size)
             except (DataFormatError, OSError, tf.errors.OpError):
                 break
-            if problem or not count:
+            if problem or not lengths:
                 break
-            sound.append((-(-count // records_per_piece), size))
+            are_even &= _are_even(lengths, records_per_piece)
+            sound.append((-(-len(lengths) // records_per_piece), size))
             part = records.batch(records_per_piece)
             pieces = part if pieces is None else pieces.concatenate(part)
         if pieces is None:
             return
-        iterator = iter(quick_datasets.in_parallel(pieces, function))
+        iterator = iter(quick_datasets.in_parallel(pieces, function(are_even)))
         for number, size in sound:
             position = 0
             for _ in range(number):
@@ -126,8 +132,8 @@ def map_records(
                     return
                 if found is None:  # TensorFlow finds fewer records.
                     return
-                count, content = found["records_and_bytes"].numpy().tolist()
-                position += content + _FRAME_BYTES * count
+                sizes = found["record_bytes"].numpy()
+                position += int(sizes.sum(dtype=np.int64)) + _FRAME_BYTES * len(sizes)
                 yield found
             if position != size:
                 return
@@ -169,6 +175,17 @@ def first_record(path: str, check: bool = True) -> bytes | None:
     return None if records is None else records.numpy()[0]
 
 
+def _are_even(lengths: list[int], records_per_piece: int) -> bool:
+    """Returns whether pieces would stay small if all their records were the longest."""
+    starts = np.arange(0, len(lengths), records_per_piece)
+    counts = np.diff(np.append(starts, len(lengths)))
+    padded = np.maximum.reduceat(lengths, starts) * counts
+    return bool(
+        padded.sum() <= _MOST_PADDED * sum(lengths)
+        and padded.max() <= _MOST_PADDED_BYTES
+    )
+
+
 def _bytes(records: tf.Tensor) -> int:
     """Returns how many bytes of a file some records take."""
     content = np.sum(tf.strings.length(records).numpy(), dtype=np.int64)
@@ -197,7 +214,7 @@ def _checksum(data: bytes) -> int:
 
 def _survey(
     path: str, size: int | None, most: int | None = None
-) -> tuple[int, int, str]:
+) -> tuple[list[int], int, str]:
     """Goes from record to record by their lengths alone.
 
     Args:
@@ -206,17 +223,18 @@ def _survey(
         most: number of records to go to; all by default.
 
     Returns:
-        The number of records that the file has room for, the size of its content, and
-        what is wrong with the length of the next record, if anything.
+        The lengths of the records that the file has room for, the size of its content,
+        and what is wrong with the length of the next record, if anything.
     """
-    records = position = 0
+    lengths: list[int] = []
+    position = 0
     problem = ""
     with text_files.open_binary(path) as raw:
         file = raw if size is not None else gzip.GzipFile(fileobj=raw, mode="rb")
         try:
             while (
                 not problem
-                and records != most
+                and len(lengths) != most
                 and len(head := file.read(_HEADER.size)) == _HEADER.size
             ):
                 rest = _HEADER.unpack(head)[0] + _FRAME_BYTES - _HEADER.size
@@ -228,13 +246,13 @@ def _survey(
                         f"{left:,}"
                     )
                 else:
-                    records += 1
+                    lengths.append(rest - 4)
                 position += left
         except (EOFError, OSError, zlib.error) as error:
             raise DataFormatError(
                 f"expected a whole gzip file. Found: {error}", path
             ) from error
-    return records, position + (0 if problem else len(head)), problem
+    return lengths, position + (0 if problem else len(head)), problem
 
 
 def _skip(file: Any, count: int, left: int | None) -> int:
