@@ -9,7 +9,7 @@ from multiprocessing import connection
 from typing import Any
 
 from pipelines.experiments.cells import LOG, SECONDS, Cell, Outcome, Plan
-from tfr_ext.core.files import write_atomically
+from tfr_ext.core.files import remove_unfinished, write_atomically
 from tfr_ext.core.system import child_process
 
 # What a cell may also need. It is imported once, which takes as long as a short
@@ -60,6 +60,9 @@ def run(
         on_end: called as each cell ends.
     """
     unfinished = [cell for cell in wanted if not cell.is_finished]
+    for cell in wanted:
+        if cell.is_finished:  # This process may have been killed just after it.
+            remove_unfinished(os.path.join(cell.directory, SECONDS))
     # Two methods may have a cell in common.
     waiting = list({cell.directory: cell for cell in unfinished[::-1]}.values())
     idle: list[Worker] = []

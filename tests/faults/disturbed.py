@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -212,7 +213,24 @@ class Disk:
             if os.path.basename(name).startswith(".written_by_"):
                 # What an earlier attempt had written comes first there.
                 found[name] = b"".join(sorted(found[name].splitlines(keepends=True)))
-        return {_CHANGING.sub("*", name): data for name, data in found.items()}
+        return {
+            _CHANGING.sub("*", name): _without_times(name, data)
+            for name, data in found.items()
+            # After a kill it is not known how long a finished cell took.
+            if os.path.basename(name) != "seconds.txt"
+        }
+
+
+def _without_times(name, data):
+    """What a file of an experiment says, but for how long it took and of which go."""
+    if name.endswith("cells.tsv"):
+        rows = [line.split("\t") for line in data.decode().splitlines()]
+        at = rows[0].index("seconds")
+        return [row[:at] + row[at + 1 :] for row in rows]
+    if name.endswith("experiment.json"):
+        of_this_go = "seconds", "cell_seconds", "cached"
+        return {k: v for k, v in json.loads(data).items() if k not in of_this_go}
+    return data
 
 
 def _pattern(line):

@@ -60,12 +60,6 @@ def ranks(ranked: tf.Tensor) -> tf.Tensor:
     return tf.range(1, size + 1, dtype=ranked.dtype)[tf.newaxis, :]
 
 
-def at_ranks(ranked: tf.Tensor, num_ranks: Size) -> tf.Tensor:
-    """Returns the first ranks of `ranked` `[batch, ranks]`, possibly all."""
-    whole = isinstance(num_ranks, int) and num_ranks == ranked.shape[1]
-    return ranked if whole else ranked[:, :num_ranks]
-
-
 def real_ranks(mask: tf.Tensor, ranked: tf.Tensor) -> tf.Tensor:
     """Returns which columns of `ranked` `[batch, ranks]` are ranks of real items."""
     count = num_real(mask, ranked.dtype)
