@@ -42,6 +42,12 @@ class Cell:
         """Whether its results exist."""
         return os.path.exists(os.path.join(self.directory, "metrics.json"))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is finished, and what it no longer needs is removed."""
+        path = os.path.join(self.directory, SECONDS)
+        return self.is_finished and os.path.exists(path)
+
     def metrics(self) -> dict[str, Any]:
         """Returns the content of its `metrics.json`.
 

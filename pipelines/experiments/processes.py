@@ -9,7 +9,7 @@ from multiprocessing import connection
 from typing import Any
 
 from pipelines.experiments.cells import LOG, SECONDS, Cell, Outcome, Plan
-from tfr_ext.core.files import remove_unfinished, write_atomically
+from tfr_ext.core.files import write_atomically
 from tfr_ext.core.system import child_process
 
 # What a cell may also need. It is imported once, which takes as long as a short
@@ -51,20 +51,19 @@ def run(
     jobs: int,
     on_end: Callable[[Outcome], None],
 ) -> None:
-    """Runs cells that are not finished, several at a time.
+    """Runs cells that are not settled, several at a time.
 
     Args:
         wanted: the cells.
         start: starts a process that trains cells.
         jobs: how many run at the same time.
-        on_end: called as each cell ends.
+        on_end: called as each cell ends that was not finished before.
     """
-    unfinished = [cell for cell in wanted if not cell.is_finished]
-    for cell in wanted:
-        if cell.is_finished:  # This process may have been killed just after it.
-            remove_unfinished(os.path.join(cell.directory, SECONDS))
+    unsettled = [cell for cell in wanted if not cell.is_settled]
+    # A process was killed just after them: how long they took is not known.
+    finished = {cell.directory for cell in unsettled if cell.is_finished}
     # Two methods may have a cell in common.
-    waiting = list({cell.directory: cell for cell in unfinished[::-1]}.values())
+    waiting = list({cell.directory: cell for cell in unsettled[::-1]}.values())
     idle: list[Worker] = []
     running: dict[Any, tuple[Worker, Cell, float]] = {}
     try:
@@ -82,14 +81,16 @@ def run(
                 worker, cell, since = running.pop(pipe)
                 seconds = time.monotonic() - since
                 ok = worker.result()
-                if cell.is_finished:
+                if ok and cell.is_finished:
                     path = os.path.join(cell.directory, SECONDS)
-                    write_atomically(path, f"{seconds:.1f}\n")
+                    taken = 0 if cell.directory in finished else seconds
+                    write_atomically(path, f"{taken:.1f}\n")
                 if ok and worker.num_cells < _CELLS_OF_A_PROCESS and not cell.is_apart:
                     idle.append(worker)
                 else:
                     worker.end()
-                on_end(Outcome(cell, seconds, ok and cell.is_finished))
+                if cell.directory not in finished:
+                    on_end(Outcome(cell, seconds, ok and cell.is_finished))
     finally:
         ending = [*idle, *(worker for worker, *_ in running.values())]
         for worker in ending:

@@ -149,6 +149,24 @@ def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
     assert all(cell.is_finished for cell in wanted if cell.fold != "dies")
 
 
+def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(tmp_path):
+    one = candidates.Candidate("M", ())
+    wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in "abc"]
+    for name, files in {
+        "a": {"metrics.json": "{}", cells.SECONDS: "7.5\n"},
+        "b": {"metrics.json": "{}", f"{cells.SECONDS}.writing": ""},
+    }.items():
+        (tmp_path / name).mkdir()
+        for file, text in files.items():
+            (tmp_path / name / file).write_text(text)
+    sent = []
+    processes.run(wanted, Worker, 1, lambda outcome: sent.append(outcome.cell.fold))
+    assert sent == ["c"]  # Nothing is told of what was finished before.
+    assert [cell.seconds() for cell in wanted[:2]] == [7.5, 0.0]
+    assert all(cell.is_settled for cell in wanted)
+    assert not (tmp_path / "b" / f"{cells.SECONDS}.writing").exists()
+
+
 @pytest.fixture(scope="module")
 def folds(tmp_path_factory):
     folder = tmp_path_factory.mktemp("folds")

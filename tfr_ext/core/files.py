@@ -11,9 +11,6 @@ from typing import BinaryIO, TextIO
 # Errors of a write; others may come from what makes the content, such as a server.
 _OF_A_WRITE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 
-# Ends the name of a file while it is written.
-_ASIDE = ".writing"
-
 
 @contextlib.contextmanager
 def named(path: str) -> Iterator[None]:
@@ -91,7 +88,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
         ['run.trec']
     """
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    aside = path + _ASIDE
+    aside = f"{path}.writing"
     try:
         with named(path):
             with open(aside, "wb") as file:
@@ -103,16 +100,6 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
         with contextlib.suppress(FileNotFoundError):
             os.remove(aside)
         raise
-
-
-def remove_unfinished(path: str) -> None:
-    """Removes what is left where a process was killed amid `whole_file`.
-
-    Args:
-        path: the file, which stays.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path + _ASIDE)
 
 
 def write_atomically(path: str, text: str) -> None:
