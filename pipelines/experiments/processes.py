@@ -62,6 +62,7 @@ def run(
     unsettled = [cell for cell in wanted if not cell.is_settled]
     # A process was killed just after them: how long they took is not known.
     finished = {cell.directory for cell in unsettled if cell.is_finished}
+    taken = dict.fromkeys(finished, 0.0)
     # Two methods may have a cell in common.
     waiting = list({cell.directory: cell for cell in unsettled[::-1]}.values())
     idle: list[Worker] = []
@@ -81,10 +82,16 @@ def run(
                 worker, cell, since = running.pop(pipe)
                 seconds = time.monotonic() - since
                 ok = worker.result()
+                if not ok and cell.is_finished and cell.directory not in taken:
+                    # Another process removes what it no longer needs.
+                    taken[cell.directory] = seconds
+                    waiting.append(cell)
+                    worker.end()
+                    continue
+                seconds = taken.get(cell.directory, seconds)
                 if ok and cell.is_finished:
                     path = os.path.join(cell.directory, SECONDS)
-                    taken = 0 if cell.directory in finished else seconds
-                    write_atomically(path, f"{taken:.1f}\n")
+                    write_atomically(path, f"{seconds:.1f}\n")
                 if ok and worker.num_cells < _CELLS_OF_A_PROCESS and not cell.is_apart:
                     idle.append(worker)
                 else:

@@ -102,7 +102,10 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
 
 
 class Worker(processes.Worker):
-    """Trains nothing; dies of what is called 'dies', and of 'idle' before it begins."""
+    """Trains nothing; dies of what is called 'dies', and of 'idle' before it begins.
+
+    Of 'late' the first dies just after it.
+    """
 
     made: list = []
 
@@ -120,8 +123,13 @@ class Worker(processes.Worker):
             self.other.close()
         else:
             pathlib.Path(cell.directory).mkdir(exist_ok=True)
-            (pathlib.Path(cell.directory) / "metrics.json").write_text("{}")
-            self.other.send(True)
+            path = pathlib.Path(cell.directory) / "metrics.json"
+            is_first = not path.exists()
+            path.write_text("{}")
+            if cell.fold == "late" and is_first:
+                self.other.close()
+            else:
+                self.other.send(True)
         return True
 
     def stop(self):
@@ -165,6 +173,15 @@ def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(tmp_path)
     assert [cell.seconds() for cell in wanted[:2]] == [7.5, 0.0]
     assert all(cell.is_settled for cell in wanted)
     assert not (tmp_path / "b" / f"{cells.SECONDS}.writing").exists()
+
+
+def test_a_cell_that_was_finished_when_its_process_was_killed_is_settled(tmp_path):
+    one = candidates.Candidate("M", ())
+    wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in ("late", "b")]
+    told = []
+    processes.run(wanted, Worker, 1, lambda o: told.append((o.cell.fold, o.ok)))
+    assert sorted(told) == [("b", True), ("late", True)]
+    assert all(cell.is_settled for cell in wanted)
 
 
 @pytest.fixture(scope="module")
