@@ -185,7 +185,9 @@ def train_all(
         path = os.path.join(cell.directory, LOG)
         try:
             os.makedirs(cell.directory, exist_ok=True)
-            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            # Of a finished cell, the log of its training stays.
+            mode = os.O_APPEND if cell.is_finished else os.O_TRUNC
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | mode)
         except OSError:
             return  # The parent process meets the same error, and reports it.
         for stream in (1, 2):

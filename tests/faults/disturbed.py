@@ -220,8 +220,8 @@ class Disk:
 
 
 def _without_times(name, data):
-    """What a file of an experiment says, but for how long it took and of which go."""
-    if name.endswith("seconds.txt"):
+    """What a file says, without how long an experiment took, and its logs."""
+    if name.endswith(("seconds.txt", "log.txt")):
         return b""
     if name.endswith("cells.tsv"):
         rows = [line.split("\t") for line in data.decode().splitlines()]
