@@ -158,8 +158,10 @@ def test_batches_of_one_shape_train_as_those_they_come_from(weighted):
         model = model_builder(lists.num_features, scorer).build()
         model.has_empty_rows = batches.has_empty_rows
         metric = RankingMetric("ndcg", topn=3)
+        # The bias of the scores has no gradient but rounding, which Adam would enlarge.
+        optimizer = tf.keras.optimizers.SGD(0.5)
         model.compile(
-            "adam", losses.SmoothILoss(), metrics=[metric], weighted_metrics=[]
+            optimizer, losses.SmoothILoss(), metrics=[metric], weighted_metrics=[]
         )
         model.fit(batches.batches_of(range(2)), epochs=2, steps_per_epoch=4, verbose=0)
         metrics = model.evaluate(batches.build_valid_dataset(), verbose=0)
