@@ -104,7 +104,7 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
 class Worker(processes.Worker):
     """Trains nothing; dies of what is called 'dies', and of 'idle' before it begins.
 
-    Of 'late' the first dies just after it.
+    The first that gets 'late' dies just after it.
     """
 
     made: list = []
