@@ -16,6 +16,7 @@ numbers with less work, see `tfr_ext.relaxations.smoothi_fast`.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -33,6 +34,8 @@ Float: TypeAlias = float | tf.Tensor
 # The logit of padding: so far below that of any real item that padding never gets any
 # mass, and finite in float32.
 _PADDING_LOGIT = -1e38
+# Adjoints of the full recursion can grow without bound; they are kept finite.
+_MAX_ADJOINT = 1e18
 
 
 def plain_smoothi(
@@ -95,7 +98,7 @@ def smoothi(
     """
     logits, keep = _logits_and_keep(scores, mask, alpha, delta)
     rows = masked.list_size(scores) if num_ranks is None else num_ranks
-    return smoothi_fast.indicators(logits, keep, rows, stop_gradient)
+    return _indicators(logits, keep, rows, stop_gradient)
 
 
 def smoothi_expectation(
@@ -210,3 +213,98 @@ def _logits_and_keep(
     # The damping factor is keep - I; with keep = 1 padding stays where it is.
     keep = tf.where(mask, tf.constant(1.0 - delta, scores.dtype), 1)
     return logits, keep
+
+
+def _indicators(
+    logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size, stop_gradient: bool
+) -> tf.Tensor:
+    """Returns rank indicators, `[batch, rows, list]`.
+
+    Args:
+        logits: logits of rank 1, see `tfr_ext.relaxations.smoothi`, `[batch, list]`.
+        keep: the factor of an item that gets no mass, `[batch, list]`.
+        rows: number of ranks.
+        stop_gradient: whether the products are constant in the backward pass.
+    """
+
+    @tf.custom_gradient
+    def of_logits(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        products, outputs = _indicator_rows(logits, keep, rows)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            upstream = tf.transpose(upstream, [1, 0, 2])
+            if stop_gradient:
+                return tf.reduce_sum(
+                    products * _softmax_adjoint(outputs, upstream), axis=0
+                )
+            return _full_adjoint(logits, keep, products, outputs, upstream)
+
+        return tf.transpose(outputs, [1, 0, 2]), gradient
+
+    return of_logits(logits)
+
+
+def _indicator_rows(
+    logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Runs the recursion, and keeps all rows.
+
+    Returns:
+        Products and indicators of each rank, both `[rows, batch, list]`.
+    """
+
+    def step(r, product, products, outputs):  # noqa: ANN001
+        indicator = smoothi_fast.softmax(logits * product)
+        return (
+            r + 1,
+            product * (keep - indicator),
+            products.write(r, product),
+            outputs.write(r, indicator),
+        )
+
+    arrays = [
+        tf.TensorArray(logits.dtype, size=rows, element_shape=logits.shape)
+        for _ in range(2)
+    ]
+    _, _, products, outputs = tf.while_loop(
+        lambda r, *_: r < rows,
+        step,
+        (0, tf.ones_like(logits), *arrays),
+        maximum_iterations=rows,
+    )
+    return products.stack(), outputs.stack()
+
+
+def _softmax_adjoint(outputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+    """Pulls the adjoint of a softmax's output back to its input."""
+    mean = tf.reduce_sum(outputs * upstream, axis=-1, keepdims=True)
+    return outputs * (upstream - mean)
+
+
+def _full_adjoint(
+    logits: tf.Tensor,
+    keep: tf.Tensor,
+    products: tf.Tensor,
+    outputs: tf.Tensor,
+    upstream: tf.Tensor,
+) -> tf.Tensor:
+    """Pulls the adjoint of all rows back through the recursion, last row first."""
+
+    def finite(x: tf.Tensor) -> tf.Tensor:
+        return tf.clip_by_value(x, -_MAX_ADJOINT, _MAX_ADJOINT)
+
+    def step(r, later, total):  # noqa: ANN001
+        # `later` is the adjoint of the product that row r passes on.
+        product, indicator = products[r], outputs[r]
+        local = finite(_softmax_adjoint(indicator, upstream[r] - later * product))
+        later = finite(local * logits) + later * (keep - indicator)
+        return r - 1, later, total + local * product
+
+    rows = tf.shape(outputs)[0]
+    zeros = tf.zeros_like(logits)
+    return tf.while_loop(
+        lambda r, *_: r >= 0,
+        step,
+        (rows - 1, zeros, zeros),
+        maximum_iterations=rows,
+    )[2]

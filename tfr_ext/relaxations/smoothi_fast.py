@@ -4,13 +4,15 @@ See `tfr_ext.relaxations.smoothi` for the definition. Two facts make it fast:
 
 *   With the paper's stop-gradient, the product is constant in the backward pass, so an
     expectation `E_r = sum_j I_j^r v_j` has the gradient `alpha * q_j^r * I_j^r *
-    (v_j - E_r)` in `S_j` with `q` the product, which is known from the forward pass.
-*   `|q|` is at most `(1 - delta)**(r - 1)`, so `x = alpha * S * q` falls with the rank.
-    Once `x**2` is below the rounding of the dtype, the softmax is linear to rounding,
-    `I = (1 + x - mean(x)) / n` over the n real items, and `q` loses the factor
-    `c = 1 - delta - 1 / n` with each rank. Of the rows from there on, `k = 0, 1, ...`,
-    the expectation is `mean(v) + c**k * cov(x, v)`, and their gradients are a geometric
-    series. Without a cut-off, time and memory are those of
+    (v_j - E_r)` in `S_j` with `q` the product, which is known from the forward pass: as
+    the logit of rank r divided by that of rank 1.
+*   `|q|` is at most `(1 - delta)**(r - 1)`, so `x = alpha * S * q` falls with the rank,
+    and the indicators approach `1 / n` over the n real items. There the recursion
+    multiplies all of `q` by `c = 1 - delta - 1 / n`, so that (as near any attracting
+    fixed point) what is `k` ranks further on is an analytic function of `z = c**k`. It
+    is known at `z = 0`, the limit, and at the ranks before. Once `x` is small,
+    polynomial interpolation between these gives all later rows to rounding, see
+    `_later_rows`. Without a cut-off, time and memory are those of
     `O(log(alpha * max(S)) / delta)` rows, not of one row per item.
 """
 
@@ -27,47 +29,18 @@ from tfr_ext.core import masked
 
 # The highest logit of a real item, so far below infinity that products stay finite.
 MAX_LOGIT = 1e30
-# The exponentials of logits up to this have a finite sum in float32, even without
-# subtracting the maximum.
-_PLAIN_EXP_LIMIT = 60.0
-# Adjoints of the full recursion can grow without bound; they are kept finite.
-_MAX_ADJOINT = 1e18
 # Up to this many ranks are computed one by one; see `_few_rows`.
 FEW_ROWS = 16
-# Number of ranks computed per iteration of a loop, which amortises the cost of the
-# loop: at most this many if the number of ranks is static, and exactly this many if
-# not.
-_STATIC_CHUNK = 40
-_DYNAMIC_CHUNK = 8
-
-
-def indicators(
-    logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size, stop_gradient: bool
-) -> tf.Tensor:
-    """Returns rank indicators, `[batch, rows, list]`.
-
-    Args:
-        logits: logits of rank 1, see `tfr_ext.relaxations.smoothi`, `[batch, list]`.
-        keep: the factor of an item that gets no mass, `[batch, list]`.
-        rows: number of ranks.
-        stop_gradient: whether the products are constant in the backward pass.
-    """
-
-    @tf.custom_gradient
-    def of_logits(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        products, outputs = _indicator_rows(logits, keep, rows)
-
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            upstream = tf.transpose(upstream, [1, 0, 2])
-            if stop_gradient:
-                return tf.reduce_sum(
-                    products * _softmax_adjoint(outputs, upstream), axis=0
-                )
-            return _full_adjoint(logits, keep, products, outputs, upstream)
-
-        return tf.transpose(outputs, [1, 0, 2]), gradient
-
-    return of_logits(logits)
+# From how many rows the later ones are interpolated, and how much smaller x is from one
+# of these to the next.
+_NODES = 6
+_NODE_RATIO = 1.5
+# The most ranks between two of them. No list is as long, but a tiny delta asks for it.
+_FARTHEST = 1e8
+# Number of ranks computed in one iteration of a loop, which amortises its cost.
+_CHUNK = 8
+# Takes the place of a logit of 0, so that a logit can be divided by that of rank 1.
+_ALMOST_0 = 1e-20
 
 
 def expectation(
@@ -93,36 +66,40 @@ def expectation(
     """
     if isinstance(rows, int) and rows <= FEW_ROWS:
         return tf.custom_gradient(lambda x: _few_rows(x, keep, values, rows))(logits)
-    # How many rows are not linear is known without the scores, so that XLA knows it.
-    most = math.ceil(_rows_above_rounding(math.log(MAX_LOGIT), logits.dtype, delta))
-    some = min(rows, most) if isinstance(rows, int) else tf.minimum(rows, most)
+    # How many rows are computed at most is known without the scores, so that XLA knows
+    # it.
+    most = _rows_to_compute(math.log(MAX_LOGIT), logits.dtype, delta)
+    some = masked.minimum(rows, math.ceil(min(most, tf.int32.max)))
     real = tf.cast(mask, logits.dtype)
 
     @tf.custom_gradient
     def of_logits(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        done, product, expected, weights = _expectation_rows(
-            logits, keep, values, some, _informative_rows(logits, delta, some)
-        )
-        if isinstance(rows, int) and rows <= _STATIC_CHUNK:
-            return expected[:, :rows], lambda upstream: _row_gradient(
-                values, upstream, expected, weights
-            )
-        powers, later, share = _linear_rows(
-            logits * product, real, values, delta, tf.range(rows) - done
-        )
-        spare = tf.maximum(rows - tf.shape(expected)[1], 0)
-        padded = tf.pad(expected, [[0, 0], [0, spare]])[:, :rows]
-        is_row = tf.range(rows)[tf.newaxis, :] < done
-        expected = tf.where(is_row, padded, later)
+        logits = _not_0(logits)
+        done, computed, weights = _expectation_rows(logits, keep, values, some, delta)
+        is_later = tf.cast(tf.range(rows) >= done, logits.dtype)
+        nodes, factors = _later_rows(real, delta, done, is_later)
+        mean = _mean(values, real)
+        at_nodes = tf.transpose(tf.gather(computed - mean, nodes, axis=1))
+        later = tf.reduce_sum(factors * at_nodes[:, :, tf.newaxis], axis=0)
+        spare = tf.maximum(rows - tf.shape(computed)[1], 0)
+        computed = tf.pad(computed, [[0, 0], [0, spare]])[:, :rows]
+        expected = computed + mean * is_later + later
+
+        def onto_computed(x: tf.Tensor) -> tf.Tensor:
+            """Moves what counts for later rows to those they are interpolated from."""
+            at_rows = tf.one_hot(nodes, rows, dtype=x.dtype)
+            of_nodes = tf.reduce_sum(factors * x, axis=2)
+            moved = tf.matmul(of_nodes, at_rows, transpose_a=True)
+            return moved + x * (1 - is_later)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            zero = tf.zeros([], logits.dtype)
-            rest = tf.where(is_row, zero, upstream * powers)
-            sums = tf.reduce_sum(tf.stack([rest, rest * later], axis=1), axis=2)
-            linear = share * product * (values * sums[:, :1] - sums[:, 1:])
-            return linear + _row_gradient(
-                values, tf.where(is_row, upstream, zero), expected, weights
+            plain, scaled = _row_sums(
+                onto_computed(upstream),
+                onto_computed(upstream * expected),
+                weights,
+                done,
             )
+            return (values * plain - scaled) / logits
 
         return expected, gradient
 
@@ -133,7 +110,8 @@ def _few_rows(
     logits: tf.Tensor, keep: tf.Tensor, values: tf.Tensor, rows: int
 ) -> tuple[tf.Tensor, Callable]:
     """Returns the expected values at a few ranks, and their gradient."""
-    _, sums, weights = _rows(tf.ones_like(logits), rows, logits, keep, values, _softmax)
+    logits = _not_0(logits)
+    _, sums, weights = _rows(logits, rows, keep, values, softmax)
     expected = tf.concat(sums, axis=1)
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:
@@ -141,15 +119,19 @@ def _few_rows(
             tf.add_n([part * w for part, w in zip(tf.split(x, rows, axis=1), weights)])
             for x in (upstream, upstream * expected)
         )
-        return values * plain - scaled
+        return (values * plain - scaled) / logits
 
     return expected, gradient
 
 
+def _not_0(logits: tf.Tensor) -> tf.Tensor:
+    """Returns logits by which one can divide."""
+    return tf.where(tf.equal(logits, 0), tf.constant(_ALMOST_0, logits.dtype), logits)
+
+
 def _rows(
-    product: tf.Tensor,
+    x: tf.Tensor,
     count: int,
-    logits: tf.Tensor,
     keep: tf.Tensor,
     values: tf.Tensor,
     softmax: Callable[[tf.Tensor], tf.Tensor],
@@ -159,110 +141,162 @@ def _rows(
     On a CPU, many small operations cost less than a few that copy the rows, or wake all
     threads.
 
+    Args:
+        x: the logits of the first of them, `[batch, list]`.
+        count: number of rows.
+        keep: the factor of an item that gets no mass, `[batch, list]`.
+        values: a number for each item, `[batch, list]`.
+        softmax: a function of the logits.
+
     Returns:
-        The product after them; and of each row the expectation, `[batch, 1]`, and
-        `product * indicator`, `[batch, list]`.
+        The logits after them; and of each row the expectation, `[batch, 1]`, and `x *
+        indicator`, `[batch, list]`.
     """
     sums, weights = [], []
     for _ in range(count):
-        indicator = softmax(logits * product)
+        indicator = softmax(x)
         sums.append(tf.reduce_sum(indicator * values, axis=1, keepdims=True))
-        weights.append(indicator * product)
-        product *= keep - indicator
-    return product, sums, weights
+        weights.append(indicator * x)
+        x *= keep - indicator
+    return x, sums, weights
 
 
-def _row_gradient(
-    values: tf.Tensor, upstream: tf.Tensor, expected: tf.Tensor, weights: tf.Tensor
-) -> tf.Tensor:
-    """Returns `sum_r g_r w_rj (v_j - E_r)`, both terms in one matrix product.
+def _row_sums(
+    plain: tf.Tensor, scaled: tf.Tensor, weights: tf.TensorArray, done: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns `sum_r g_r w_rj` and `sum_r h_r w_rj`, both `[batch, list]`.
 
     Args:
-        values: `v`, `[batch, list]`.
-        upstream: `g`, `[batch, rows]`.
-        expected: `E`, of at least as many rows.
-        weights: `w`, `[chunks, batch, chunk, list]`; more rows than these have no `g`.
+        plain: `g`, `[batch, rows]`, 0 at rows that were not computed.
+        scaled: `h`, of the same shape.
+        weights: `w`, `[batch, list]` for each row.
+        done: number of rows computed, a multiple of the chunk.
     """
-    chunks, chunk = tf.shape(weights)[0], tf.shape(weights)[2]
-    expected = expected[:, : tf.shape(upstream)[1]]
-    factors = tf.stack([upstream, upstream * expected], axis=1)
-    spare = tf.maximum(chunks * chunk - tf.shape(upstream)[1], 0)
-    factors = tf.pad(factors, [[0, 0], [0, 0], [0, spare]])[:, :, : chunks * chunk]
-    factors = tf.transpose(tf.reshape(factors, [-1, 2, chunks, chunk]), [2, 0, 1, 3])
-    sums = tf.reduce_sum(tf.matmul(factors, weights), axis=0)
-    return values * sums[:, 0, :] - sums[:, 1, :]
+    spare = tf.maximum(weights.size() - tf.shape(plain)[1], 0)
+    plain, scaled = (tf.pad(x, [[0, 0], [0, spare]]) for x in (plain, scaled))
+
+    def step(first, *totals):  # noqa: ANN001
+        rows = [weights.read(first + k) for k in range(_CHUNK)]
+        sums = []
+        for total, x in zip(totals, (plain, scaled)):
+            part = tf.slice(x, [0, first], [tf.shape(x)[0], _CHUNK])
+            parts = tf.split(part, _CHUNK, axis=1)
+            sums.append(tf.add_n([total, *(p * w for p, w in zip(parts, rows))]))
+        return first + _CHUNK, *sums
+
+    zeros = tf.zeros_like(weights.read(0))
+    most = -(-weights.size() // _CHUNK)
+    _, plain, scaled = tf.while_loop(
+        lambda first, *_: first < done,
+        step,
+        (0, zeros, zeros),
+        maximum_iterations=most,
+    )
+    return plain, scaled
 
 
-def _linear_rows(
-    x: tf.Tensor, real: tf.Tensor, values: tf.Tensor, delta: float, ranks: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the rows whose softmax is linear.
+def _mean(values: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+    """Returns the mean of the real items, `[batch, 1]`."""
+    return tf.math.divide_no_nan(
+        tf.reduce_sum(values, axis=1, keepdims=True),
+        tf.reduce_sum(real, axis=1, keepdims=True),
+    )
+
+
+def _later_rows(
+    real: tf.Tensor, delta: float, done: tf.Tensor, is_later: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns how rows that are not computed follow from some that are.
+
+    Let `z` be 1 at the last computed row. What falls to 0 with `z` is at a later row
+    the sum of that at the nodes, multiplied by the basis polynomials of Lagrange's
+    interpolation at the nodes and 0.
 
     Args:
-        x: logits of the first of these rows, `[batch, list]`.
-        real: 1 at real items, 0 at padding.
-        values: 0 at padding.
+        real: 1 at real items, 0 at padding, `[batch, list]`.
         delta: how much mass is taken from items already ranked.
-        ranks: number of each row, 0 for the first; negative ones have no meaning.
+        done: the number of computed rows.
+        is_later: 1 at ranks from `done` on, else 0, `[ranks]`.
 
     Returns:
-        What the product has lost until each row, `[batch, ranks]`; the expectation
-        there; and the share of an item, `[batch, list]`.
+        The index of the row of each node, `[nodes]`, and the factors, 0 at computed
+        rows, `[nodes, batch, ranks]`.
     """
-    share = tf.math.divide_no_nan(real, tf.reduce_sum(real, axis=1, keepdims=True))
-    x = tf.where(real > 0, x, 0)
-    x -= tf.reduce_sum(share * x, axis=1, keepdims=True)
-    mean = tf.reduce_sum(share * values, axis=1, keepdims=True)
-    slope = tf.reduce_sum(share * x * values, axis=1, keepdims=True)
-    lost = 1 - delta - tf.reduce_max(share, axis=1, keepdims=True)
-    powers = tf.pow(lost, tf.cast(tf.maximum(ranks, 0), x.dtype)[tf.newaxis, :])
-    return powers, mean + powers * slope, share
+    distance = _node_distance(delta)
+    before = distance * tf.range(_NODES)
+    # Shorter lists have no later rows, but need finite factors.
+    count = tf.maximum(
+        tf.reduce_sum(real, axis=1, keepdims=True), distance * (_NODES - 1.0) + 1
+    )
+    log_lost = tf.math.log1p(-delta - 1 / count)
+    after = tf.cast(tf.range(tf.shape(is_later)[0]) - (done - 1), real.dtype)
+    z = is_later * tf.exp(log_lost * tf.maximum(after, 1))
+    at_nodes = tf.exp(
+        -tf.transpose(log_lost) * tf.cast(before, real.dtype)[:, tf.newaxis]
+    )
+    others = at_nodes[:, tf.newaxis] - at_nodes
+    others += tf.eye(_NODES, dtype=real.dtype)[:, :, tf.newaxis]
+    scale = 1 / (at_nodes * tf.reduce_prod(others, axis=1))
+    gaps = z - at_nodes[:, :, tf.newaxis]
+    factors = z * tf.reduce_prod(gaps, axis=0) * scale[:, :, tf.newaxis] / gaps
+    return tf.maximum(done - 1 - before, 0), factors
 
 
-def _informative_rows(logits: tf.Tensor, delta: float, rows: masked.Size) -> tf.Tensor:
-    """Returns how many rows are not linear to rounding.
+def _node_distance(delta: float) -> int:
+    """Returns how many ranks lie between two nodes."""
+    distance = math.log(_NODE_RATIO) / -math.log1p(-delta)
+    return max(1, round(min(distance, _FARTHEST)))
+
+
+def _rows_to_compute(largest: float | tf.Tensor, dtype: tf.DType, delta: float) -> Any:
+    """Returns from how many rows the later ones can be interpolated.
 
     Both the logits (for the value) and the product alone (for the gradient) count.
-    """
-    largest = tf.math.log(tf.maximum(tf.reduce_max(logits), 1.0))
-    informative = _rows_above_rounding(largest, logits.dtype, delta)
-    most = tf.cast(rows, informative.dtype)
-    # NaN compares as false, so all rows are computed and show it.
-    fewer = tf.math.ceil(tf.where(informative < most, informative, most))
-    return tf.cast(fewer, tf.int32)
-
-
-def _rows_above_rounding(
-    largest: float | tf.Tensor, dtype: tf.DType, delta: float
-) -> Any:
-    """Returns after how many rows the squares of logits are below rounding.
 
     Args:
         largest: the logarithm of the largest logit.
-        dtype: what they are rounded to.
+        dtype: the type of the logits.
         delta: how much mass is taken from items already ranked.
     """
-    resolution = float(np.finfo(dtype.as_numpy_dtype).eps) / 8
-    return (largest - math.log(resolution) / 2) / -math.log1p(-delta) + 1
+    # The error of the interpolation is about (x / 3)**(nodes + 1).
+    small = 3 * float(np.finfo(dtype.as_numpy_dtype).eps) ** (1 / (_NODES + 1))
+    nodes = (_NODES - 1) * _node_distance(delta) + 1
+    highest = tf.maximum if tf.is_tensor(largest) else max
+    rows = _rows_above(math.log(small), highest(largest, 0.0), delta)
+    return highest(rows, nodes)
 
 
-def _softmax(logits: tf.Tensor, subtract_max: bool = True) -> tf.Tensor:
-    # Several times as fast as tf.nn.softmax on a CPU at these sizes.
+def _rows_above(level: Any, largest: float | tf.Tensor, delta: float) -> Any:
+    """Returns after how many rows the logits are at most at a level.
+
+    Args:
+        level: the logarithm of the level.
+        largest: the logarithm of the largest logit.
+        delta: how much mass is taken from items already ranked.
+    """
+    return (largest - level) / -math.log1p(-delta) + 1
+
+
+def _whole_rows(number: tf.Tensor, most: masked.Size) -> tf.Tensor:
+    """Returns a number of rows, rounded up, and `most` if it is more or NaN."""
+    most = tf.cast(most, number.dtype)
+    # NaN compares as false, so all rows are computed and show it.
+    return tf.cast(tf.math.ceil(tf.where(number < most, number, most)), tf.int32)
+
+
+def softmax(logits: tf.Tensor, subtract_max: bool = True) -> tf.Tensor:
+    """Returns the softmax over the last dimension.
+
+    Several times as fast as tf.nn.softmax on a CPU at the sizes of lists.
+
+    Args:
+        logits: any logits.
+        subtract_max: whether to subtract the maximum, which keeps large ones finite.
+    """
     if subtract_max:
         logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
     exponentials = tf.exp(logits)
     return exponentials * (1 / tf.reduce_sum(exponentials, axis=-1, keepdims=True))
-
-
-def _with_cheapest_softmax(
-    logits: tf.Tensor, run: Callable[[Callable[[tf.Tensor], tf.Tensor]], tuple]
-) -> tuple:
-    """Calls `run` with a softmax that subtracts the maximum only if it must."""
-    return tf.cond(
-        tf.reduce_max(logits) < _PLAIN_EXP_LIMIT,
-        lambda: run(lambda x: _softmax(x, subtract_max=False)),
-        lambda: run(lambda x: _softmax(x, subtract_max=True)),
-    )
 
 
 def _expectation_rows(
@@ -270,119 +304,50 @@ def _expectation_rows(
     keep: tf.Tensor,
     values: tf.Tensor,
     rows: masked.Size,
-    informative: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    delta: float,
+) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
     """Runs the recursion, and keeps what the value and gradient of expectations need.
 
     Returns:
-        The number of rows that were computed, at least as many as are informative; the
-        product after them; their expectations, `[batch, chunks * chunk]`; and
-        `product * indicator` of each rank and item, `[chunks, batch, chunk, list]`.
+        The number of rows that were computed, at least as many as are needed; their
+        expectations, `[batch, chunks * chunk]`, 0 at other rows; and `x * indicator` of
+        each row, `[batch, list]`.
     """
-    static = isinstance(rows, int)
-    if static:
-        chunks = max(1, -(-rows // _STATIC_CHUNK))
-        chunk = max(1, -(-rows // chunks))
-    else:
-        chunk = _DYNAMIC_CHUNK
-        chunks = -(-rows // chunk)
-
-    def run(softmax: Callable[[tf.Tensor], tf.Tensor]) -> tuple:
-        def step(i, product, expected, weights):  # noqa: ANN001
-            product, sums, found = _rows(product, chunk, logits, keep, values, softmax)
-            return (
-                i + 1,
-                product,
-                expected.write(i, tf.concat(sums, axis=1)),
-                weights.write(i, tf.stack(found, axis=1)),
-            )
-
-        batch, items = logits.shape
-        expected = tf.TensorArray(
-            logits.dtype, size=chunks, element_shape=[batch, chunk]
-        )
-        weights = tf.TensorArray(
-            logits.dtype, size=chunks, element_shape=[batch, chunk, items]
-        )
-        state = (0, tf.ones_like(logits), expected, weights)
-        if static and chunks == 1:
-            state = step(*state)
-        else:
-            state = tf.while_loop(
-                lambda i, *_: (i < chunks) & (i * chunk < informative),
-                step,
-                state,
-                maximum_iterations=chunks,
-            )
-        return state[0], state[1], state[2].stack(), state[3].stack()
-
-    steps, product, expected, weights = _with_cheapest_softmax(logits, run)
-    batch = tf.shape(logits)[0]
-    expected = tf.reshape(tf.transpose(expected, [1, 0, 2]), [batch, chunks * chunk])
-    return steps * chunk, product, expected, weights
-
-
-def _indicator_rows(
-    logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs the recursion, and keeps all rows.
-
-    Returns:
-        Products and indicators of each rank, both `[rows, batch, list]`.
-    """
-
-    def step(r, product, products, outputs):  # noqa: ANN001
-        indicator = _softmax(logits * product, subtract_max=True)
-        return (
-            r + 1,
-            product * (keep - indicator),
-            products.write(r, product),
-            outputs.write(r, indicator),
-        )
-
-    arrays = [
-        tf.TensorArray(logits.dtype, size=rows, element_shape=logits.shape)
-        for _ in range(2)
-    ]
-    _, _, products, outputs = tf.while_loop(
-        lambda r, *_: r < rows,
-        step,
-        (0, tf.ones_like(logits), *arrays),
-        maximum_iterations=rows,
+    batch, items = logits.shape
+    chunks = -(-rows // _CHUNK)
+    expected = tf.TensorArray(logits.dtype, size=chunks, element_shape=[batch, _CHUNK])
+    weights = tf.TensorArray(
+        logits.dtype,
+        size=chunks * _CHUNK,
+        element_shape=[batch, items],
+        clear_after_read=False,
     )
-    return products.stack(), outputs.stack()
 
+    def until(rows: tf.Tensor, subtract_max: bool, *state: Any) -> tuple:
+        def step(i, x, expected, weights):  # noqa: ANN001
+            x, sums, found = _rows(
+                x, _CHUNK, keep, values, lambda logits: softmax(logits, subtract_max)
+            )
+            for k, row in enumerate(found):
+                weights = weights.write(i * _CHUNK + k, row)
+            return i + 1, x, expected.write(i, tf.concat(sums, axis=1)), weights
 
-def _softmax_adjoint(outputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-    """Pulls the adjoint of a softmax's output back to its input."""
-    mean = tf.reduce_sum(outputs * upstream, axis=-1, keepdims=True)
-    return outputs * (upstream - mean)
+        return tf.while_loop(
+            lambda i, *_: (i < chunks) & (i * _CHUNK < rows),
+            step,
+            state,
+            maximum_iterations=chunks,
+        )
 
-
-def _full_adjoint(
-    logits: tf.Tensor,
-    keep: tf.Tensor,
-    products: tf.Tensor,
-    outputs: tf.Tensor,
-    upstream: tf.Tensor,
-) -> tf.Tensor:
-    """Pulls the adjoint of all rows back through the recursion, last row first."""
-
-    def finite(x: tf.Tensor) -> tf.Tensor:
-        return tf.clip_by_value(x, -_MAX_ADJOINT, _MAX_ADJOINT)
-
-    def step(r, later, total):  # noqa: ANN001
-        # `later` is the adjoint of the product that row r passes on.
-        product, indicator = products[r], outputs[r]
-        local = finite(_softmax_adjoint(indicator, upstream[r] - later * product))
-        later = finite(local * logits) + later * (keep - indicator)
-        return r - 1, later, total + local * product
-
-    rows = tf.shape(outputs)[0]
-    zeros = tf.zeros_like(logits)
-    return tf.while_loop(
-        lambda r, *_: r >= 0,
-        step,
-        (rows - 1, zeros, zeros),
-        maximum_iterations=rows,
-    )[2]
+    # Logits up to this have exponentials whose sum and its reciprocal are finite, even
+    # without subtracting the maximum.
+    items_log = tf.math.log(tf.cast(tf.shape(logits)[1], logits.dtype))
+    plain = math.log(logits.dtype.max) - 2 - items_log
+    largest = tf.math.log(tf.reduce_max(logits))
+    steep = _whole_rows(_rows_above(tf.math.log(plain), largest, delta), rows)
+    needed = _whole_rows(_rows_to_compute(largest, logits.dtype, delta), rows)
+    state = until(steep, True, 0, logits, expected, weights)
+    steps, _, found, weights = until(needed, False, *state)
+    found = tf.transpose(found.stack(), [1, 0, 2])
+    found = tf.reshape(found, [tf.shape(logits)[0], chunks * _CHUNK])
+    return steps * _CHUNK, found, weights
