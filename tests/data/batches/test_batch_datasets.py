@@ -66,3 +66,18 @@ def test_datasets_and_iterators_hold_what_they_need(tmp_path, batches, change):
     assert len(found) == len(expected) > 1
     for one, other in zip(found, expected):
         np.testing.assert_array_equal(one, other)
+
+
+def test_datasets_of_the_same_shapes_give_their_own_batches():
+    """They share the graph that asks for a batch, also for epochs in turn."""
+
+    def two():
+        lists = [make_lists([3, 1, 4, 2], seed=seed) for seed in (1, 2)]
+        return [data.BatchedLists(one, 2, seed=1).dataset() for one in lists]
+
+    expected, datasets = [labels_of(dataset) for dataset in two()], two()
+    assert datasets[0].element_spec == datasets[1].element_spec
+    for number, pair in enumerate(zip(*datasets)):
+        for batch, wanted in zip(pair, expected):
+            np.testing.assert_array_equal(batch[1], wanted[number])
+    assert number + 1 == len(expected[0]) == len(expected[1])

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+# What makes the batches of each dataset that still exists.
+_FUNCTIONS: weakref.WeakValueDictionary[int, Callable[[int, int], list[Any]]] = (
+    weakref.WeakValueDictionary()
+)
+_KEYS = itertools.count()
 
 
 def dataset_of(
@@ -21,7 +29,7 @@ def dataset_of(
     It starts sooner than `Dataset.from_generator`, and takes aligned arrays as they
     are, where that copies them. The dataset, and each one that is made of it, holds the
     functions, and nothing else does: TensorFlow keeps a function of `tf.numpy_function`
-    until the process ends, so it gets one that holds nothing.
+    until the process ends, so it gets one that finds them by a number.
 
     Args:
         begin: called when an iteration begins; what it returns names the iteration.
@@ -31,26 +39,25 @@ def dataset_of(
         count: number of batches.
         signature: shapes and types of a batch.
     """
-    specs = tf.nest.flatten(signature)
+    specs = tuple(tf.nest.flatten(signature))
 
     def named_batch(iteration: int, number: int) -> list[Any]:
         if not number:
             iteration = begin()
         return [np.int64(iteration), *tf.nest.flatten(batch(iteration, number))]
 
-    function = _loosely(named_batch)
-
-    @tf.autograph.experimental.do_not_convert
-    def step(iteration: tf.Tensor, number: tf.Tensor) -> tuple:
-        iteration, *found = tf.numpy_function(
-            function, [iteration, number], [tf.int64, *(spec.dtype for spec in specs)]
-        )
-        iteration.set_shape([])
-        for tensor, spec in zip(found, specs):
-            tensor.set_shape(spec.shape)
-        return iteration, tf.nest.pack_sequence_as(signature, found)
-
-    dataset = tf.data.Dataset.range(count).scan(tf.constant(0, tf.int64), step)
+    key = next(_KEYS)
+    _FUNCTIONS[key] = named_batch
+    variant = tf.raw_ops.ScanDataset(
+        input_dataset=tf.data.Dataset.range(count)._variant_tensor,
+        initial_state=[tf.constant(key, tf.int64), tf.constant(0, tf.int64)],
+        other_arguments=[],
+        f=_step(specs),
+        output_types=[spec.dtype for spec in specs],
+        output_shapes=[spec.shape for spec in specs],
+        preserve_cardinality=True,
+    )
+    dataset = tf.data.experimental.from_variant(variant, signature)
     # The thread that tunes a dataset ends up to 0.1 s after the data.
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -60,14 +67,30 @@ def dataset_of(
     return dataset
 
 
-def _loosely(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that calls another, and does not keep it."""
-    held = weakref.ref(function)
+@functools.cache
+def _step(specs: tuple[tf.TensorSpec, ...]) -> tf.types.experimental.ConcreteFunction:
+    """Returns the function that makes one batch, which takes long to trace.
 
-    def call(*args: Any) -> Any:
-        function = held()
-        if function is None:
-            raise RuntimeError("Batches are asked for of a dataset that is gone.")
-        return function(*args)
+    It maps the key of a function, the name of the iteration and the number of the batch
+    to the first two, and the batch.
+    """
 
-    return call
+    def step(key: tf.Tensor, iteration: tf.Tensor, number: tf.Tensor) -> tuple:
+        iteration, *found = tf.numpy_function(
+            _call, [key, iteration, number], [tf.int64, *(spec.dtype for spec in specs)]
+        )
+        iteration.set_shape([])
+        for tensor, spec in zip(found, specs):
+            tensor.set_shape(spec.shape)
+        return key, iteration, *found
+
+    number = tf.TensorSpec([], tf.int64)
+    function = tf.function(step, autograph=False)
+    return function.get_concrete_function(number, number, number)
+
+
+def _call(key: np.ndarray, iteration: int, number: int) -> list[Any]:
+    function = _FUNCTIONS.get(int(key))
+    if function is None:
+        raise RuntimeError("Batches are asked for of a dataset that is gone.")
+    return function(iteration, number)
