@@ -13,10 +13,23 @@ LENGTHS = (300, 170, 1, 2, 60, 0)
 LIST = 310
 
 
-def a_batch(dtype, scale, seed=0):
+# Scores that decay in different ways, between 0 and about 1.
+SHAPES = {
+    "outlier": lambda rng, size: np.arange(size) == size // 3,
+    "two": lambda rng, size: rng.integers(0, 2, size),
+    "geometric": lambda rng, size: rng.permutation(0.8 ** np.arange(size)),
+    "line": lambda rng, size: rng.permutation(size) / size,
+}
+
+
+def a_batch(dtype, scale, seed=0, shape="normal"):
     """Scores, mask and values; most rows of the long lists are interpolated."""
     rng = np.random.default_rng(seed)
-    scores = scale * rng.normal(size=[len(LENGTHS), LIST])
+    if shape == "normal":
+        scores = rng.normal(size=[len(LENGTHS), LIST])
+    else:
+        scores = np.stack([SHAPES[shape](rng, LIST) for _ in LENGTHS])
+    scores = scale * scores
     mask = np.arange(LIST) < np.array(LENGTHS)[:, np.newaxis]
     values = np.where(mask, rng.integers(0, 5, scores.shape), 0)
     upstream = rng.normal(size=scores.shape)
@@ -56,8 +69,9 @@ def oracle(scores, mask, values, upstream, alpha, delta):
             slope = product * indicator * (values - expected[i, r])
             slopes[i, :length] += upstream[r] * alpha * slope
             product *= 1 - np.longdouble(delta) - indicator
-        # The lowest score is subtracted from all.
-        slopes[i, scores.argmin()] -= slopes[i].sum()
+        # The lowest score is subtracted from all; equal ones share its slope.
+        lowest = np.flatnonzero(scores == scores.min())
+        slopes[i, lowest] -= slopes[i].sum() / len(lowest)
     return expected, slopes
 
 
@@ -77,7 +91,21 @@ def oracle(scores, mask, values, upstream, alpha, delta):
 )
 def test_values_and_gradients_are_those_of_all_rows(dtype, alpha, delta, scale):
     """As near to the oracle as the rows one by one are, but for rounding."""
-    scores, mask, values, upstream = a_batch(dtype, scale)
+    check(dtype, alpha, delta, a_batch(dtype, scale), 5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("delta", [0.1, 0.02, 0.49])
+@pytest.mark.parametrize("scale", [0.01, 2.5, 30.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_so_they_are_however_scores_are_distributed(dtype, delta, scale, shape):
+    # The slope of the lowest score is the sum of all others.
+    check(dtype, 1.0, delta, a_batch(dtype, scale, shape=shape), 10)
+
+
+def check(dtype, alpha, delta, batch, most_slope):
+    """Both differ from the oracle by at most so many roundings, and usual ones."""
+    scores, mask, values, upstream = batch
     # Rows beyond the items of a list have no meaning.
     upstream = tf.where(mask, upstream, 0)
     given = {"alpha": alpha, "delta": delta}
@@ -87,7 +115,7 @@ def test_values_and_gradients_are_those_of_all_rows(dtype, alpha, delta, scale):
     )
     assert found[0].dtype == dtype
     rounding = np.finfo(dtype).eps * np.abs(values).max()
-    bounds = (20 * rounding, 5 * alpha * rounding * np.abs(upstream).max())
+    bounds = (20 * rounding, most_slope * alpha * rounding * np.abs(upstream).max())
     exact = oracle(scores, mask, values, upstream, **given)
     for one, other, wanted, bound in zip(found, usual, exact, bounds):
         most = bound + 2 * np.abs(other - wanted)[mask].max()

@@ -33,14 +33,12 @@ MAX_LOGIT = 1e30
 FEW_ROWS = 16
 # From how many rows the later ones are interpolated, and how much smaller x is from one
 # of these to the next.
-_NODES = 6
-_NODE_RATIO = 1.5
+_NODES = 7
+_NODE_RATIO = 1.42
 # The most ranks between two of them. No list is as long, but a tiny delta asks for it.
 _FARTHEST = 1e8
 # Number of ranks computed in one iteration of a loop, which amortises its cost.
 _CHUNK = 8
-# Takes the place of a logit of 0, so that a logit can be divided by that of rank 1.
-_ALMOST_0 = 1e-20
 
 
 def expectation(
@@ -99,7 +97,7 @@ def expectation(
                 weights,
                 done,
             )
-            return (values * plain - scaled) / logits
+            return _slopes(values, plain, scaled, logits)
 
         return expected, gradient
 
@@ -119,14 +117,25 @@ def _few_rows(
             tf.add_n([part * w for part, w in zip(tf.split(x, rows, axis=1), weights)])
             for x in (upstream, upstream * expected)
         )
-        return (values * plain - scaled) / logits
+        return _slopes(values, plain, scaled, logits)
 
     return expected, gradient
 
 
 def _not_0(logits: tf.Tensor) -> tf.Tensor:
-    """Returns logits by which one can divide."""
-    return tf.where(tf.equal(logits, 0), tf.constant(_ALMOST_0, logits.dtype), logits)
+    """Returns logits by which one can divide, with the same softmax."""
+    nothing = float(np.finfo(logits.dtype.as_numpy_dtype).eps) ** 2
+    return tf.where(tf.equal(logits, 0), tf.constant(nothing, logits.dtype), logits)
+
+
+def _slopes(
+    values: tf.Tensor, plain: tf.Tensor, scaled: tf.Tensor, logits: tf.Tensor
+) -> tf.Tensor:
+    """Returns `sum_r g_r q_rj I_rj (v_j - E_r)` from the sums with `x` instead of `q`.
+
+    Divided first, so that large values and large logits do not meet.
+    """
+    return values * (plain / logits) - scaled / logits
 
 
 def _rows(
@@ -258,9 +267,14 @@ def _rows_to_compute(largest: float | tf.Tensor, dtype: tf.DType, delta: float) 
         dtype: the type of the logits.
         delta: how much mass is taken from items already ranked.
     """
-    # The error of the interpolation is about (x / 3)**(nodes + 1).
-    small = 3 * float(np.finfo(dtype.as_numpy_dtype).eps) ** (1 / (_NODES + 1))
-    nodes = (_NODES - 1) * _node_distance(delta) + 1
+    distance = _node_distance(delta)
+    # The error of the interpolation is about (x / 1.25)**(nodes + 1), and more if the
+    # nodes are further apart, as their basis polynomials are larger.
+    order = _NODES + 1
+    small = 1.25 * float(np.finfo(dtype.as_numpy_dtype).eps) ** (1 / order)
+    wider = (1 - delta) ** -distance / _NODE_RATIO
+    small /= max(1.0, wider) ** (_NODES * (_NODES - 1) / 2 / order)
+    nodes = (_NODES - 1) * distance + 1
     highest = tf.maximum if tf.is_tensor(largest) else max
     rows = _rows_above(math.log(small), highest(largest, 0.0), delta)
     return highest(rows, nodes)
