@@ -171,3 +171,16 @@ def test_few_rows_are_kept():
     """However long the list is, and however large the scores are."""
     largest = math.log(smoothi_fast.MAX_LOGIT)
     assert 100 < smoothi_fast._rows_to_compute(largest, tf.float32, 0.1) < 800
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_no_items_have_no_ranks(known):
+    def step(scores):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            found = smoothi_expectation(scores, scores > 0, scores)
+        return found, tape.gradient(found, scores)
+
+    spec = tf.TensorSpec([2, 0] if known else [None, None])
+    run = tf.function(step, input_signature=[spec])
+    assert [x.shape for x in run(tf.zeros([2, 0]))] == [[2, 0], [2, 0]]

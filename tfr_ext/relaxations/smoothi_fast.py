@@ -62,7 +62,7 @@ def expectation(
     Returns:
         A tensor of shape `[batch, rows]`.
     """
-    if isinstance(rows, int) and rows <= FEW_ROWS:
+    if isinstance(rows, int) and 0 < rows <= FEW_ROWS:
         return tf.custom_gradient(lambda x: _few_rows(x, keep, values, rows))(logits)
     # How many rows are computed at most is known without the scores, so that XLA knows
     # it.
@@ -328,6 +328,8 @@ def _expectation_rows(
         each row, `[batch, list]`.
     """
     batch, items = logits.shape
+    # A list without items has no rows, but the arrays need one to know their shape.
+    rows = masked.maximum(rows, 1)
     chunks = -(-rows // _CHUNK)
     expected = tf.TensorArray(logits.dtype, size=chunks, element_shape=[batch, _CHUNK])
     weights = tf.TensorArray(
