@@ -9,16 +9,16 @@ import tensorflow as tf
 from tests.helpers import compiled, scattered, value_and_gradient
 from tests.oracles import wass_rank as oracle
 from tfr_ext import losses, metrics
-from tfr_ext.transport import labels_to_scores
+from tfr_ext.transport import labels_to_scores, labels_to_scores_few
 
 pytestmark = pytest.mark.first_case
 
-# The two ways to a product with the kernel, and the limits of the arguments.
+# The ways to a product with the kernel, and the limits of the arguments.
 ARGUMENTS = [
     {},
     {"regularization": 10.0, "score_scale": 0.5},
     {"regularization": 1.0, "relevance_gap": 0.0, "gain_base": 2.0},
-    # The cost within a label, over the regularization, is 272: the general way.
+    # The cost within a label, over the regularization, is 272: no copies by label.
     {"regularization": 0.01},
 ]
 
@@ -27,8 +27,22 @@ PROBLEM = [
 ]
 
 
+def three_labels(seed=0):
+    """Short lists of at most 3 distinct labels: copies by label."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.integers(0, 3, 25).astype(float),
+        rng.integers(1, 4, 17) / 4,
+        np.zeros(9),
+        np.array([31.0, 0.0, 31.0, 30.0]),
+        np.array([0.0, 1.0, 2.0]),  # each item alone with its label
+        np.array([2.0]),
+        np.array([0.0]),
+    ]
+
+
 def few_labels(seed=0):
-    """Lists of at most 8 distinct labels: the fast way."""
+    """Lists of at most 8 distinct labels: matrices of labels."""
     rng = np.random.default_rng(seed)
     return [
         rng.integers(0, 5, 60).astype(float),
@@ -83,7 +97,7 @@ def assert_equal_to(oracle_of_a_list, lists, **arguments):
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
 @pytest.mark.parametrize("num_iterations", [1, 3, 20])
-@pytest.mark.parametrize("make", [few_labels, many_labels, mixed_labels])
+@pytest.mark.parametrize("make", [three_labels, few_labels, many_labels, mixed_labels])
 def test_value_and_gradient_equal_the_oracle(make, num_iterations, arguments):
     lists = with_scores(make(num_iterations))
     assert_equal_to(
@@ -116,37 +130,71 @@ def test_the_two_oracles_agree():
         np.testing.assert_allclose(slopes, gradient, rtol=1e-9, atol=1e-14)
 
 
-def test_each_batch_goes_the_way_it_is_meant_to_test(monkeypatch):
+def ways_of(monkeypatch):
+    """Returns a list to which each solution adds the way that it was found."""
     ways = []
-    fast, general = labels_to_scores._sinkhorn_by_grades, labels_to_scores.sinkhorn
-    monkeypatch.setattr(
-        labels_to_scores,
-        "_sinkhorn_by_grades",
-        lambda *a: ways.append("fast") or fast(*a),
-    )
-    monkeypatch.setattr(
-        labels_to_scores, "sinkhorn", lambda *a: ways.append("general") or general(*a)
-    )
-    for make in (few_labels, many_labels, mixed_labels):
-        y_true, y_pred, _ = scattered(with_scores(make()))
-        for regularization in (0.1, 0.01):
-            loss = losses.WassRankLoss(regularization=regularization, num_iterations=1)
-            loss(y_true, y_pred)
-    assert ways == ["fast", *["general"] * 5]
+
+    def watch(owner, name, way):
+        real = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a: ways.append(way) or real(*a))
+
+    watch(labels_to_scores_few._KernelByCopies, "solve", "copies")
+    watch(labels_to_scores_few._KernelByMatrices, "solve", "matrices")
+    watch(labels_to_scores, "sinkhorn", "general")
+    return ways
+
+
+@pytest.mark.parametrize(
+    ("make", "regularization", "expected"),
+    [
+        (three_labels, 0.1, ["copies"]),
+        (three_labels, 0.01, ["matrices"]),
+        (few_labels, 0.1, ["matrices"]),
+        (few_labels, 0.01, ["matrices"]),
+        (many_labels, 0.1, ["general"]),
+        (mixed_labels, 0.1, ["general"]),
+    ],
+)
+def test_each_batch_goes_the_way_it_is_meant_to_test(
+    make, regularization, expected, monkeypatch
+):
+    ways = ways_of(monkeypatch)
+    y_true, y_pred, _ = scattered(with_scores(make()))
+    loss = losses.WassRankLoss(regularization=regularization, num_iterations=1)
+    loss(y_true, y_pred)
+    assert ways == expected
+
+
+@pytest.mark.parametrize("make", [three_labels, few_labels])
+@pytest.mark.parametrize("num_iterations", [7, 20])
+def test_what_exceeds_the_range_is_solved_in_the_log_domain(
+    make, num_iterations, monkeypatch
+):
+    """Scores that grow until numbers leave the range, with and against the labels."""
+    ways = ways_of(monkeypatch)
+    for factor in (3.0, -12.0, 30.0, -100.0):
+        # Scores that float32 holds exactly.
+        lists = [(y, factor * y + np.round(s)) for y, s in with_scores(make())]
+        assert_equal_to(oracle.value_and_gradient, lists, num_iterations=num_iterations)
+    assert {"general"} < set(ways)
 
 
 @pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
 def test_graphs_in_float64_equal_eager(static):
     loss = losses.WassRankLoss(num_iterations=5)
     few = scattered(with_scores(few_labels()))[:2]
-    # Of the same shape, so that one graph takes both ways.
+    # Of the same shape, so that one graph takes these ways.
     mixed = scattered(with_scores([*many_labels(), *few_labels()[:5]]))[:2]
+    exceeding = few[0], 100 * few[1]
+    batches = [few, mixed, exceeding]
+    if not static:
+        batches.append(scattered(with_scores(three_labels()))[:2])
     shape = few[0].shape if static else [None, None]
     spec = tf.TensorSpec(shape, tf.float64)
 
     graph = compiled(loss, spec, spec)
 
-    for batch in (few, mixed):
+    for batch in batches:
         for actual, expected in zip(graph(*batch), value_and_gradient(loss, *batch)):
             np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-14)
 

@@ -64,9 +64,10 @@ def tensors(name, dtype=tf.float64):
     return tf.constant(np.where(mask, labels, 0), dtype), tf.constant(mask)
 
 
-def log_prediction_for(mask, dtype=tf.float64, seed=1):
-    scores = 2 * np.random.default_rng(seed).normal(size=mask.shape)
-    return sinkhorn.log_softmax(tf.constant(scores, dtype), mask)
+def marginals_for(labels, mask, spread=2.0, seed=1):
+    """The target, and the prediction of random scores."""
+    scores = spread * np.random.default_rng(seed).normal(size=mask.shape)
+    return [sinkhorn.softmax(tf.constant(x), mask) for x in (labels, scores)]
 
 
 def dense_product(labels, mask, cost, regularization):
@@ -118,14 +119,13 @@ def test_a_product_with_the_kernel_equals_the_dense_one(cost, name, dtype):
 @pytest.mark.parametrize("cost", COSTS, ids=str)
 def test_ranking_sinkhorn_equals_the_dense_sinkhorn(cost, name, regularization):
     labels, mask = tensors(name)
-    log_prediction = log_prediction_for(mask)
+    marginals = marginals_for(labels, mask)
     for num_iterations in (1, 6):
         actual = labels_to_scores.ranking_sinkhorn(
-            labels, log_prediction, mask, cost, regularization, num_iterations
+            labels, *marginals, mask, cost, regularization, num_iterations
         )
         expected = sinkhorn.sinkhorn(
-            sinkhorn.log_softmax(labels, mask),
-            log_prediction,
+            *(x.log for x in marginals),
             dense_product(labels, mask, cost, regularization),
             mask,
             num_iterations,
@@ -137,26 +137,31 @@ def test_ranking_sinkhorn_equals_the_dense_sinkhorn(cost, name, regularization):
 
 @pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
 def test_without_static_shapes_it_is_the_same(jit):
+    specs = [tf.TensorSpec([None, None], tf.float64)] * 5
+
     @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, None], tf.float64),
-            tf.TensorSpec([None, None], tf.float64),
-            tf.TensorSpec([None, None], tf.bool),
-        ],
+        input_signature=[*specs, tf.TensorSpec([None, None], tf.bool)],
         jit_compile=jit,
     )
-    def graph(labels, log_prediction, mask):
+    def graph(labels, target, log_target, prediction, log_prediction, mask):
         return labels_to_scores.ranking_sinkhorn(
-            labels, log_prediction, mask, COSTS[0], 0.1, 8
+            labels,
+            sinkhorn.Distribution(target, log_target),
+            sinkhorn.Distribution(prediction, log_prediction),
+            mask,
+            COSTS[0],
+            0.1,
+            8,
         )
 
     for name in BATCHES:
         labels, mask = tensors(name)
-        log_prediction = log_prediction_for(mask)
+        marginals = marginals_for(labels, mask)
         expected = labels_to_scores.ranking_sinkhorn(
-            labels, log_prediction, mask, COSTS[0], 0.1, 8
+            labels, *marginals, mask, COSTS[0], 0.1, 8
         )
-        for x, y in zip(graph(labels, log_prediction, mask), expected):
+        target, prediction = marginals
+        for x, y in zip(graph(labels, *target, *prediction, mask), expected):
             assert_close(x, y, mask, 1e-13)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfr_ext.core import masked
 from tfr_ext.losses import base
 from tfr_ext.metrics.convergence import SinkhornErrorMetric
 from tfr_ext.transport import labels_to_scores
@@ -108,7 +107,6 @@ class WassRankLoss(base.ListwiseLoss):
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         """See `RankingLoss`."""
-        labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
         problem = self._problem
         has_item = tf.reduce_any(mask, axis=1, keepdims=True)
 
@@ -119,17 +117,17 @@ class WassRankLoss(base.ListwiseLoss):
             target, prediction, (log_u, log_v) = problem.solve(
                 labels, scores, mask | ~has_item
             )
-            value = problem.regularization * tf.reduce_sum(
-                target * log_v + prediction * log_u, axis=1, keepdims=True
-            )
+            work = prediction * log_u
+            total = tf.reduce_sum(work, axis=1, keepdims=True)
+            value = total + tf.reduce_sum(target * log_v, axis=1, keepdims=True)
 
             def gradient(upstream: tf.Tensor) -> tf.Tensor:
-                slopes = prediction * log_u
-                slopes -= prediction * tf.reduce_sum(slopes, axis=1, keepdims=True)
-                slopes *= problem.regularization * problem.score_scale * upstream
-                return tf.where(has_item, slopes, 0.0)
+                factor = problem.regularization * problem.score_scale
+                slopes = tf.cast(factor * (work - prediction * total), scores.dtype)
+                return tf.where(has_item, slopes * upstream, 0)
 
-            return tf.where(has_item, value, 0.0), gradient
+            value = tf.cast(problem.regularization * value, scores.dtype)
+            return tf.where(has_item, value, 0), gradient
 
         return distance(scores)
 

@@ -1,6 +1,6 @@
 """The ranking cost (WassRank, Algorithm 2), and products with its kernel.
 
-See the note at the head of `tfr_ext.transport.labels_to_scores` for the formulas.
+See the note at the head of `tfr_ext.transport.labels_to_scores_few` for the formulas.
 """
 
 from __future__ import annotations

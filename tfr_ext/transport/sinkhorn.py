@@ -121,7 +121,36 @@ def log_softmax(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """
     x = tf.where(mask, x, x.dtype.min)
     x -= tf.reduce_max(x, axis=1, keepdims=True)
-    return tf.where(mask, x - tf.reduce_logsumexp(x, axis=1, keepdims=True), 0)
+    # No reduce_logsumexp, which would look for the maximum again.
+    total = tf.reduce_sum(tf.exp(x), axis=1, keepdims=True)
+    return tf.where(mask, x - tf.math.log(total), 0)
+
+
+class Distribution(NamedTuple):
+    """A distribution over the real items of lists, `[batch, list]`.
+
+    Attributes:
+        mass: non-negative, sums to 1, 0 at padding.
+        log: its logarithm, also where the mass underflows; anything at padding.
+    """
+
+    mass: tf.Tensor
+    log: tf.Tensor
+
+
+def softmax(x: tf.Tensor, mask: tf.Tensor) -> Distribution:
+    """Returns the softmax over the real items. A list without any gets no mass.
+
+    Args:
+        x: float tensor of shape `[batch, list]`, finite at padding too.
+        mask: bool tensor of the same shape, True at real items.
+    """
+    real = tf.cast(mask, x.dtype)
+    # Sums and products, as TensorFlow's `where` takes five times as long.
+    x -= tf.reduce_max(x + (real - 1) * x.dtype.max, axis=1, keepdims=True)
+    mass = tf.math.multiply_no_nan(tf.exp(x), real)
+    total = tf.reduce_sum(mass, axis=1, keepdims=True)
+    return Distribution(tf.math.divide_no_nan(mass, total), x - tf.math.log(total))
 
 
 def log_add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,52 @@
+"""TensorFlow's optimizer of graphs takes every loss's graph.
+
+Where it fails it only writes to the log and runs the graph as it is, which may take
+twice the time; it has failed at a condition that static shapes made constant.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Prints what it runs between the lines of TensorFlow's log.
+SCRIPT = """
+import sys
+import tensorflow as tf
+from tests.helpers import compiled
+from tests.losses import cases
+
+chosen = cases.CASES if sys.argv[1:] else cases.with_defaults()
+for case in chosen:
+    for shape in ([2, 30], [2, 60], [None, 60], [None, None]):
+        print(f"{case}, shape {shape}", file=sys.stderr, flush=True)
+        labels = tf.zeros([shape[0] or 2, shape[1] or 30])
+        compiled(case.build(), *[tf.TensorSpec(shape)] * 2)(labels, labels)
+print("the end")
+"""
+# Parts of the sources and messages of failures.
+COMPLAINTS = ("grappler", "optimize_function_graph", "topological")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], pytest.param(["all"], marks=pytest.mark.grid)],
+    ids=["defaults", "all"],
+)
+def test_no_graph_confuses_the_optimizer(arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "TF_CPP_MIN_LOG_LEVEL": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.endswith("the end\n"), done.stderr[-3000:]
+    case, failed = None, []
+    for line in done.stderr.splitlines():
+        if ", shape [" in line:
+            case = line
+        elif any(part in line for part in COMPLAINTS):
+            failed.append(f"{case}: {line}")
+    assert not failed, "\n".join(failed)
