@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
+from tfr_ext.core import masked
+
 TensorLike: TypeAlias = tf.Tensor | tf.RaggedTensor | Any
 
 # The label of padding, as TensorFlow Ranking writes it.
@@ -86,7 +88,9 @@ def item_labels(labels: tf.Tensor) -> tf.Tensor:
 
 def where_real(mask: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
     """Returns labels or scores `x` with 0 where `mask` `[batch, list]` is False."""
-    return tf.where(mask if x.shape.rank == 2 else mask[..., tf.newaxis], x, 0)
+    if x.shape.rank == 2:
+        return masked.where(mask, x)
+    return tf.where(mask[..., tf.newaxis], x, 0)
 
 
 def real_items(labels: tf.Tensor) -> tf.Tensor:

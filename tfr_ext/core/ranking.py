@@ -35,8 +35,8 @@ def best(
 ) -> masked.Top:
     """Returns the ranking and the sorted scores, with minus infinity at padding."""
     # NaN has no place in an order, but it is not padding either.
-    keys = tf.where(tf.math.is_nan(scores), scores.dtype.min, scores)
-    keys = tf.where(mask, keys, -float("inf"))
+    keys = masked.where(~tf.math.is_nan(scores), scores, scores.dtype.min)
+    keys = masked.where(mask, keys, -float("inf"))
     if num_ranks is None:
         num_ranks = masked.list_size(scores)
     # If keys are equal, the lower index comes first.

@@ -158,9 +158,11 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         losses = self.compute(labels, scores, mask)
         usable = inputs.are_usable(labels, scores, self._max_label)
         # Some losses stay finite on unusable inputs, and training would continue
-        # unnoticed. Adding NaN costs nothing in the backward pass.
-        nan = tf.constant(float("nan"), losses.dtype)
-        return losses + tf.where(self._have_only(usable), tf.zeros([], nan.dtype), nan)
+        # unnoticed. Adding NaN costs nothing in the backward pass, and `add_n`, which
+        # does not broadcast, no operation.
+        zeros = tf.zeros_like(losses)
+        nan = masked.where(self._have_only(usable), zeros, float("nan"))
+        return tf.math.add_n([losses, nan])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RankingLoss:
         """Returns a copy whose schedules are at the same step.

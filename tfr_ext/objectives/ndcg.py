@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 
 import tensorflow as tf
@@ -47,7 +48,7 @@ class NDCG(Graded):
     def real_values(self, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """See `Objective`."""
         values = self.item_values(labels)  # Padding has label 0, whose power is 1.
-        return tf.where(mask, values, 0) if self.gain == "power" else values
+        return masked.where(mask, values) if self.gain == "power" else values
 
     def _gain(self, values: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return gains.relative(self.gain, values, labels)
@@ -57,18 +58,28 @@ class NDCG(Graded):
     ) -> tf.Tensor:
         """Returns the gains of labels at ranks, 0 beyond the real items."""
         # There the label is 0, which 'power' turns into 1.
-        return tf.where(masked.real_ranks(mask, ranked), self._gain(ranked, labels), 0)
+        real_ranks = masked.real_ranks(mask, ranked)
+        return masked.where(real_ranks, self._gain(ranked, labels))
 
     def _value(
         self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
         if self.expected == "relevance":
             ranked = self._gain_at_ranks(ranked, labels, mask)
+        ideal = self.ideal(labels, mask, masked.list_size(ranked))
         discounts = 1.0 / tf.math.log1p(masked.ranks(ranked))
-        return tf.math.divide_no_nan(
-            tf.reduce_sum(ranked * discounts, axis=1),
-            self.ideal(labels, mask, masked.list_size(ranked)),
-        )
+
+        # As TensorFlow has it, the gradient is 20 operations.
+        @tf.custom_gradient
+        def value(ranked: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+            def gradient(upstream: tf.Tensor) -> tf.Tensor:
+                share = tf.math.divide_no_nan(upstream, ideal)
+                return tf.expand_dims(share, 1) * discounts
+
+            found = tf.reduce_sum(ranked * discounts, axis=1)
+            return tf.math.divide_no_nan(found, ideal), gradient
+
+        return value(ranked)
 
     def _value_at_positions(
         self, positions: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, slope: float

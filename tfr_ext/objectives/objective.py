@@ -137,7 +137,7 @@ class Objective(Metric):
             mask: True at real items, `[batch, list]`.
         """
         real_ranks = masked.real_ranks(mask, ranked)
-        return self._value(tf.where(real_ranks, ranked, 0), labels, mask)
+        return self._value(masked.where(real_ranks, ranked), labels, mask)
 
     def at_positions(
         self,
@@ -189,7 +189,7 @@ class Objective(Metric):
             labels: labels, 0 at padding, `[batch, list]`.
         """
         loss = value if self.is_cost else 1.0 - value
-        return tf.where(self.is_empty(labels), tf.zeros_like(loss), loss)
+        return masked.where(self.is_empty(labels), tf.zeros_like(loss), loss)
 
     def per_list(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor

@@ -82,14 +82,21 @@ def neural_sort_expectation(
         >>> neural_sort_expectation(scores, scores > 0, labels, 2, 0.01).numpy()
         array([[20., 30.]], dtype=float32)
     """
-    if values.shape.rank == 2:
+    size = masked.list_size(scores)
+    wanted = size if num_ranks is None else num_ranks
+    unrolled = isinstance(wanted, int) and wanted <= _UNROLLED_ROWS
+    if values.shape.rank == 2 and not unrolled:
         values = tf.expand_dims(values, 2)
         expected = neural_sort_expectation(
             scores, mask, values, num_ranks, temperature, straight_through
         )
         return tf.squeeze(expected, axis=2)
-    size = masked.list_size(scores)
-    wanted = size if num_ranks is None else num_ranks
+    if unrolled and values.shape.rank == 3 and values.shape[2] == 1:
+        values = tf.squeeze(values, axis=2)
+        expected = neural_sort_expectation(
+            scores, mask, values, num_ranks, temperature, straight_through
+        )
+        return tf.expand_dims(expected, 2)
     rows = wanted if _are_few(wanted) else masked.minimum(wanted, size)
     by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
 
@@ -97,8 +104,8 @@ def neural_sort_expectation(
     def expectation(scores: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
         taken = by_rank.take(values)
-        if isinstance(rows, int) and rows <= _UNROLLED_ROWS and values.shape[2] == 1:
-            expected, adjoint = _few_rows(by_rank, tf.squeeze(taken, axis=2), rows)
+        if values.shape.rank == 2:
+            expected, adjoint = _few_rows(by_rank, taken, rows)
         elif _are_few(rows):
             block = _block(by_rank, taken, 0, rows)
             expected = block[2]
@@ -113,11 +120,14 @@ def neural_sort_expectation(
 
         if straight_through:
             exact = columns(taken, 0, rows)
-            expected = tf.where(tf.math.is_nan(expected), expected, exact)
+            expected = masked.where(tf.math.is_nan(expected), expected, exact)
         return expected, gradient
 
-    real_ranks = tf.expand_dims(columns(by_rank.is_real, 0, rows), 2)
-    ranked = tf.where(real_ranks, expectation(scores, values), 0)
+    ranked = expectation(scores, values)
+    real_ranks = masked.real_ranks(mask, ranked)
+    if values.shape.rank == 2:
+        return masked.where(real_ranks, ranked)
+    ranked = tf.where(tf.expand_dims(real_ranks, 2), ranked, 0)
     return tf.pad(ranked, [[0, 0], [0, wanted - rows], [0, 0]])
 
 
@@ -258,7 +268,7 @@ def _few_rows(
     expected = tf.math.divide_no_nan(tf.concat(sums, axis=1), total)
 
     def adjoint(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        weights = tf.math.divide_no_nan(tf.squeeze(upstream, axis=2), total)
+        weights = tf.math.divide_no_nan(upstream, total)
         means = weights * expected
         plain = numbered = inner = tf.zeros_like(values)
         parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, means)))
@@ -267,9 +277,9 @@ def _few_rows(
             numbered += plain
             plain += row * (weight * values - mean)
             inner += row * weight
-        return plain, row_moment(0, plain, numbered), tf.expand_dims(inner, 2)
+        return plain, row_moment(0, plain, numbered), inner
 
-    return tf.expand_dims(expected, 2), adjoint
+    return expected, adjoint
 
 
 def _block(
