@@ -90,45 +90,63 @@ def sinkhorn_of_few_labels(
             target, prediction, num_iterations
         )
 
-    def with_up_to(few: Sequence[int]) -> Solution:
-        if not few:
-            return Solution(tf.constant(False), Potentials(none, none))
-        grades, all_found = _grades(labels, mask, few[0])
+    def by_matrices(grades: _Grades, more: Sequence[int]) -> Solution:
+        def with_more() -> Solution:
+            if not more:
+                return Solution(tf.constant(False), Potentials(none, none))
+            return by_matrices(grades.up_to(more[0]), more[1:])
+
         return tf.cond(
-            all_found,
-            lambda: solve(_KernelByMatrices, grades),
-            lambda: with_up_to(few[1:]),
+            grades.are_all, lambda: solve(_KernelByMatrices, grades.found), with_more
         )
 
+    fewest, *more = _FEW_LABELS
+    grades = _Grades.of(labels, mask).up_to(fewest)
     # A bool if the size is static: a constant among tensors would confuse TensorFlow's
     # optimizer of graphs.
     is_short = masked.list_size(labels) <= _SHORT
     if is_short is False or penalty > _MOST_PENALTY_OF_COPIES:
-        return with_up_to(_FEW_LABELS)
-    grades, all_found = _grades(labels, mask, _FEW_LABELS[0])
+        return by_matrices(grades, more)
     return tf.cond(
-        all_found if is_short is True else all_found & is_short,
-        lambda: solve(_KernelByCopies, grades),
-        lambda: with_up_to(_FEW_LABELS),
+        grades.are_all if is_short is True else grades.are_all & is_short,
+        lambda: solve(_KernelByCopies, grades.found),
+        lambda: by_matrices(grades, more),
     )
 
 
-def _grades(
-    labels: tf.Tensor, mask: tf.Tensor, most: int
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the distinct labels of each list, and whether these are all of them.
+class _Grades(NamedTuple):
+    """Distinct labels of each list.
 
-    Returns:
-        `[batch, most]`, from the greatest, -1 where there are fewer; and a bool scalar.
+    Attributes:
+        each: those found, `[batch, 1]` each, from the greatest, -1 if there are fewer.
+        left: the labels that are not among them, else -1, `[batch, list]`.
     """
-    none = tf.zeros_like(labels) - 1
-    # TensorFlow 1's `where` does not broadcast, and takes a fifth of the time.
-    left = tf.compat.v1.where(mask, labels, none)
-    found = []
-    for _ in range(most):
-        found.append(tf.reduce_max(left, axis=1, keepdims=True))
-        left = tf.compat.v1.where(left == found[-1], none, left)
-    return tf.concat(found, axis=1), ~tf.reduce_any(left >= 0)
+
+    each: Sequence[tf.Tensor]
+    left: tf.Tensor
+
+    @classmethod
+    def of(cls, labels: tf.Tensor, mask: tf.Tensor) -> _Grades:
+        return cls((), masked.where(mask, labels, -1))
+
+    def up_to(self, most: int) -> _Grades:
+        """Looks for more, until `most` are found."""
+        each, left = list(self.each), self.left
+        none = tf.zeros_like(left) - 1
+        while len(each) < most:
+            each.append(tf.reduce_max(left, axis=1, keepdims=True))
+            left = masked.where(left == each[-1], none, left)
+        return _Grades(each, left)
+
+    @property
+    def found(self) -> tf.Tensor:
+        """Those found, `[batch, most]`."""
+        return tf.concat(self.each, axis=1)
+
+    @property
+    def are_all(self) -> tf.Tensor:
+        """Whether there are no others in any list, a scalar."""
+        return ~(tf.reduce_max(self.left) >= 0)
 
 
 class _Kernel(abc.ABC):
@@ -303,4 +321,5 @@ class _KernelByMatrices(_Kernel):
 
 
 def _in_range(x: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_all((x > 1 / _MOST) & (x < _MOST))
+    # The sum of positive numbers, as a maximum may overlook NaN.
+    return (tf.reduce_min(x) > 1 / _MOST) & (tf.reduce_sum(x) < _MOST)

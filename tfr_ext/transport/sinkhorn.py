@@ -150,7 +150,8 @@ def softmax(x: tf.Tensor, mask: tf.Tensor) -> Distribution:
     x -= tf.reduce_max(x + (real - 1) * x.dtype.max, axis=1, keepdims=True)
     mass = tf.math.multiply_no_nan(tf.exp(x), real)
     total = tf.reduce_sum(mass, axis=1, keepdims=True)
-    return Distribution(tf.math.divide_no_nan(mass, total), x - tf.math.log(total))
+    share = tf.math.divide_no_nan(tf.ones_like(total), total)
+    return Distribution(mass * share, x - tf.math.log(total))
 
 
 def log_add(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
