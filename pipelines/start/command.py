@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from absl import app, flags, logging
 
@@ -50,7 +53,10 @@ def run(
                 work(arguments) if takes_arguments else work()
             except failures.MENDABLE as error:
                 print(f"Error: {failures.explain(error)}", file=sys.stderr)
-                sys.exit(failures.status(error))
+                status = failures.status(error)
+                if status == failures.STATUS_TO_TRY_AGAIN:
+                    _end_at_once(status)
+                sys.exit(status)
 
     interruption.watch()
     command = sys.modules["__main__"]
@@ -73,6 +79,18 @@ def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
     except flags.Error as error:
         sys.exit(f"Error: {error}")
     return app.parse_flags_with_usage([*argv[:1], *arguments])
+
+
+def _end_at_once(status: int) -> NoReturn:
+    """Ends the process without ending the interpreter first.
+
+    Threads of TensorFlow still wait for a process that is gone, and may abort this one
+    when the interpreter ends.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def _advice() -> str:

@@ -50,7 +50,7 @@ _OF_ANOTHER = (
 )
 # With which a process ends because another one is gone: of the statuses after which
 # Kubeflow starts a process again, the one that users may give.
-_STATUS_TO_TRY_AGAIN = 138
+STATUS_TO_TRY_AGAIN = 138
 # How NumPy refuses arrays that no machine can hold.
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
 _ROOM = "Free some space there, or name a directory on another disk."
@@ -100,7 +100,7 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
 
 def status(error: BaseException) -> int:
     """Returns the status of a process that an error ends."""
-    return _STATUS_TO_TRY_AGAIN if _gone_peer(error) else 1
+    return STATUS_TO_TRY_AGAIN if _gone_peer(error) else 1
 
 
 def _gone_peer(error: BaseException) -> tuple[str, int] | None:

@@ -184,3 +184,17 @@ def test_no_items_have_no_ranks(known):
     spec = tf.TensorSpec([2, 0] if known else [None, None])
     run = tf.function(step, input_signature=[spec])
     assert [x.shape for x in run(tf.zeros([2, 0]))] == [[2, 0], [2, 0]]
+
+
+@pytest.mark.parametrize("subtract_max", [True, False])
+@pytest.mark.parametrize("batch", [1, 5, 24, 200])
+def test_an_item_far_above_all_others_gets_all_mass(batch, subtract_max):
+    """Exactly: of large logits, what a rounding leaves would still be large."""
+    graph = tf.function(
+        lambda x: smoothi_fast.softmax(x, subtract_max),
+        input_signature=[tf.TensorSpec([None, None])],
+    )
+    for size in (1, 2, 8, 11, 40):
+        logits = np.full([batch, size], -500.0, np.float32)
+        logits[:, size // 2] = 0.0
+        np.testing.assert_array_equal(graph(logits), logits == 0)

@@ -310,7 +310,10 @@ def softmax(logits: tf.Tensor, subtract_max: bool = True) -> tf.Tensor:
     if subtract_max:
         logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
     exponentials = tf.exp(logits)
-    return exponentials * (1 / tf.reduce_sum(exponentials, axis=-1, keepdims=True))
+    total = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
+    # Graphs replace a plain `1 / total` by a reciprocal that is not exact, and then an
+    # item far above all others would keep a part of its product.
+    return exponentials * tf.math.divide_no_nan(tf.ones([], total.dtype), total)
 
 
 def _expectation_rows(
