@@ -26,6 +26,7 @@ def ranking_sinkhorn(
     cost: RankingCost,
     regularization: float,
     num_iterations: int,
+    dtype: tf.DType = tf.float64,
 ) -> Potentials:
     """Runs Sinkhorn's iteration for the ranking cost.
 
@@ -40,19 +41,25 @@ def ranking_sinkhorn(
         cost: the ranking cost.
         regularization: positive.
         num_iterations: at least 1.
+        dtype: float32 is faster where labels are many, and then less exact.
 
     Returns:
-        The potentials. No gradient passes.
+        The potentials in float64. No gradient passes.
     """
     few = sinkhorn_of_few_labels(
         labels, target, prediction, mask, cost, regularization, num_iterations
     )
 
     def by_kernel() -> Potentials:
-        kernel = RankingKernel(labels, mask, cost, regularization)
-        return sinkhorn(
-            target.log, prediction.log, kernel.log_product, mask, num_iterations
+        kernel = RankingKernel(tf.cast(labels, dtype), mask, cost, regularization)
+        found = sinkhorn(
+            tf.cast(target.log, dtype),
+            tf.cast(prediction.log, dtype),
+            kernel.log_product,
+            mask,
+            num_iterations,
         )
+        return Potentials(*(tf.cast(x, tf.float64) for x in found))
 
     return tf.cond(few.usable, lambda: few.potentials, by_kernel)
 
@@ -107,6 +114,7 @@ class RankingTransport(Declared):
             The target and the prediction, both distributions over the real items, 0 at
             padding, and the potentials, all in float64. No gradient passes.
         """
+        dtype = scores.dtype
         labels, scores = (tf.cast(x, tf.float64) for x in (labels, scores))
         target = softmax(labels, mask)
         # Of the largest floats the gap, or the product, is too large for one.
@@ -121,6 +129,7 @@ class RankingTransport(Declared):
             self._cost,
             self.regularization,
             self.num_iterations,
+            dtype,
         )
         return target.mass, prediction.mass, potentials
 
