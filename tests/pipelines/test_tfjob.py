@@ -14,7 +14,7 @@ def test_the_job_file():
     assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "TFJob")
     worker = job["spec"]["tfReplicaSpecs"]["Worker"]
     assert worker["restartPolicy"] == "ExitCode" and worker["replicas"] > 1
-    assert failures._STATUS_TO_TRY_AGAIN >= 128
+    assert failures.STATUS_TO_TRY_AGAIN >= 128
     pod = worker["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] > 25  # interruption._TO_SAVE
     (container,) = pod["containers"]
