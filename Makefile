@@ -101,6 +101,7 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-gbm
 	$(RUN) benchmarks/serving_speed.py
 	$(RUN) benchmarks/scorer_speed.py
 	$(if $(TFR_EXT_DATA),$(RUN) benchmarks/loss_share.py --data '$(TFR_EXT_DATA)')
+	$(if $(TFR_EXT_DATA),$(RUN) benchmarks/kept_memory.py --data '$(TFR_EXT_DATA)')
 	$(if $(TFR_EXT_DATA),$(RUN) benchmarks/epoch_options.py --data '$(TFR_EXT_DATA)')
 
 fuzz: $(VENV)/.installed-test

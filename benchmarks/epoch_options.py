@@ -20,6 +20,7 @@ import time
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")  # as the commands do
 
 from tfr_ext import data, evaluation, losses, models  # noqa: E402
 from tfr_ext.training import restoring  # noqa: E402

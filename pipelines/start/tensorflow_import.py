@@ -1,11 +1,25 @@
-"""Imports TensorFlow without what it logs, and with the Keras that this package needs.
+"""Imports TensorFlow as commands use it.
 
-Where TensorFlow Ranking is installed that is Keras 2, which it is written for.
+It logs nothing, keeps the memory that it frees, and comes with Keras 2 where TensorFlow
+Ranking is installed, which is written for it.
 """
 
 import importlib
+import os
 
 from pipelines.start import quiet_start
+
+# TensorFlow's own allocator keeps what it frees, as oneDNN's does on the CPUs where it is
+# on by default. The C library gives large pieces back to the system, and getting them
+# again may take as long as a step computes: see benchmarks/kept_memory.py.
+_KEEPS_MEMORY = "TF_CPU_ALLOCATOR_USE_BFC"
+# Its limit is the memory of the machine, or TensorFlow's default if that is more.
+_MOST_MEMORY = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
+_MOST_BY_DEFAULT = 1 << 16
+
+os.environ.setdefault(_KEEPS_MEMORY, "1")
+_physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+os.environ.setdefault(_MOST_MEMORY, str(max(_physical, _MOST_BY_DEFAULT)))
 
 with quiet_start.hidden():
     try:
