@@ -141,6 +141,26 @@ def compiled(loss, *specs, jit=False):
     return tf.function(step, input_signature=specs or None, jit_compile=jit)
 
 
+def in_a_graph_of_tensorflow_1(loss, *inputs, known=False):
+    """`gradient_step` of a loss as an Estimator runs it, in a session.
+
+    There `==` between tensors compares the objects instead of their values.
+
+    Args:
+        loss: the loss.
+        *inputs: labels, scores and, if any, weights.
+        known: whether the graph knows their shapes.
+    """
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        fed = [
+            tf.compat.v1.placeholder(x.dtype, x.shape if known else [None] * x.ndim)
+            for x in inputs
+        ]
+        value = loss(*fed)
+        results = value, tf.gradients(value, fed[1])[0]
+        return session.run(results, dict(zip(fed, inputs)))
+
+
 def hparams(directory, num_epochs, **given):
     """Hyper-parameters of a small training in a directory."""
     defaults = {"learning_rate": 0.01, "loss": "smoothi_loss", "optimizer": "adam"}

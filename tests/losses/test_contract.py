@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import compiled, value_and_gradient
+from tests.helpers import (
+    compiled,
+    in_a_graph_of_tensorflow_1,
+    value_and_gradient,
+)
 from tests.losses import cases
 from tests.losses.cases import assert_graph_equals_eager, batch
 from tfr_ext import losses
@@ -256,3 +260,18 @@ def test_wrong_arguments_are_named(case):
 )
 def test_graphs_equal_eager(case, static, jit):
     assert_graph_equals_eager(case, [3, 5] if static else [None, None], jit)
+
+
+@pytest.mark.first_case("case")
+@pytest.mark.parametrize("known", [False, True], ids=["unknown", "static"])
+def test_graphs_of_tensorflow_1_equal_eager(case, known):
+    if cases.SCHEDULE in case.kwargs.values():
+        pytest.skip("its variable is outside of the graph")
+    loss, weights = case.build(), np.array([1.0, 3.0, 0.5], np.float32)
+    labels, scores = (x.numpy() for x in batch())
+    tied = np.where([True, False, True, False, False], 1.0, scores).astype(np.float32)
+    for given in (scores, tied):
+        value, slopes = value_and_gradient(loss, labels, tf.constant(given), weights)
+        found = in_a_graph_of_tensorflow_1(loss, labels, given, weights, known=known)
+        np.testing.assert_allclose(found[0], value, rtol=1e-5)
+        np.testing.assert_allclose(found[1], slopes, rtol=1e-4, atol=1e-6)

@@ -118,6 +118,11 @@ LAWS = [
         f"{OF_TFR}graphs",
         case="graph",
     ),
+    Law(
+        "graphs of TensorFlow 1",
+        f"{CONTRACT}graphs_of_tensorflow_1_equal_eager",
+        f"{OF_TFR}graphs_of_tensorflow_1",
+    ),
     Law("XLA", f"{CONTRACT}graphs_equal_eager", f"{OF_TFR}graphs", case="xla"),
     Law(
         "two replicas",

@@ -113,5 +113,7 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
         """Returns the cross-entropy of the exact sort, times the number of items."""
         found = ranking.at_ranks(scores, mask, labels)
         wanted = ranking.at_ranks(labels, mask, labels)
-        wrong = tf.reduce_sum(tf.cast(found != wanted, scores.dtype), axis=1)
+        wrong = tf.reduce_sum(
+            tf.cast(tf.not_equal(found, wanted), scores.dtype), axis=1
+        )
         return -math.log(_LEAST_PROBABILITY) * wrong

@@ -198,7 +198,9 @@ class Objective(Metric):
         values = self.real_values(labels, mask)
         if not self.is_cost:
             # An item that is not retrieved is at no rank; for a cost it ranks last.
-            values = tf.where(scores == -float("inf"), tf.zeros_like(values), values)
+            values = tf.where(
+                tf.equal(scores, -float("inf")), tf.zeros_like(values), values
+            )
         ranks = masked.num_ranks(labels, self.topn)
         ranked = ranking.at_ranks(scores, mask, values, ranks)
         return self.value(ranked, labels, mask), self.is_empty(labels)

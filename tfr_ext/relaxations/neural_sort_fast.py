@@ -216,7 +216,9 @@ def neural_sort_log_likelihood(
         def block(first: Index, count: masked.Size) -> tuple[tf.Tensor, tf.Tensor]:
             exponentials = row_exponentials(by_rank, first, count)
             totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
-            return exponentials, tf.where(totals == 0, tf.ones_like(totals), totals)
+            return exponentials, tf.where(
+                tf.equal(totals, 0), tf.ones_like(totals), totals
+            )
 
         def adjoint(first: Index, upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             exponentials, totals = block(first, _BLOCK_ROWS)

@@ -94,7 +94,7 @@ def _squashed(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     least = tf.constant(_LEAST_SPREAD**2, scores.dtype)
     spread = tf.sqrt(tf.where(variance < least, least, variance))
     standard = gaps / spread
-    ties = _greatest(scores, mask) == -_greatest(-scores, mask)
+    ties = tf.equal(_greatest(scores, mask), -_greatest(-scores, mask))
     standard = tf.where(ties, tf.stop_gradient(standard), standard)
     return tf.tanh(standard * (math.pi / math.sqrt(12))) / 2
 

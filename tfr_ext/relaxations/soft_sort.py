@@ -68,7 +68,8 @@ def soft_sort(
     fixed = tf.stop_gradient(scores)
     by_rank = tf.gather(fixed, ranking(fixed, mask, num_ranks), batch_dims=1)
     # Tied items share the slope of the score at their ranks.
-    tied = (by_rank[:, :, tf.newaxis] == fixed[:, tf.newaxis, :]) & mask[:, tf.newaxis]
+    tied = tf.equal(by_rank[:, :, tf.newaxis], fixed[:, tf.newaxis, :])
+    tied &= mask[:, tf.newaxis]
     tied = tf.cast(tied, scores.dtype)
     share = tf.math.divide_no_nan(tied, tf.reduce_sum(tied, axis=2, keepdims=True))
     by_rank += tf.linalg.matvec(share, scores - fixed)

@@ -173,7 +173,7 @@ def _few_ranks(
     near = tf.exp(-tf.abs(gaps) / temperature)
     to_last = near[:, :, -1]
     keys = tf.where(mask, scores, -float("inf"))
-    level = tf.cast(keys == last, scores.dtype)
+    level = tf.cast(tf.equal(keys, last), scores.dtype)
     below = tf.where(keys < last, tf.exp((keys - last) / temperature), 0)
     at_head = tf.gather(values, top.indices, batch_dims=1) * above
 
@@ -210,7 +210,7 @@ def _few_ranks(
         of_values, of_ones, of_weights, of_means = product(
             signed, at_head, above, weights, means
         )
-        tied = tf.cast(gaps == 0, scores.dtype)
+        tied = tf.cast(tf.equal(gaps, 0), scores.dtype)
         shared = product(tied, weights)[0] / tf.reduce_sum(tied, axis=2)
         of_values -= to_last * values_of_rest
         of_ones -= to_last * ones_of_rest

@@ -74,7 +74,7 @@ class Order:
             plain: takes nothing.
         """
         scores, is_real = self.scores, self.is_real
-        ties = (scores[:, 1:] == scores[:, :-1]) & is_real[:, 1:]
+        ties = tf.equal(scores[:, 1:], scores[:, :-1]) & is_real[:, 1:]
 
         def with_ties() -> tf.Tensor:
             # Padding ties with no real item.

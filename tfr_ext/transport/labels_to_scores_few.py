@@ -135,7 +135,7 @@ class _Grades(NamedTuple):
         none = tf.zeros_like(left) - 1
         while len(each) < most:
             each.append(tf.reduce_max(left, axis=1, keepdims=True))
-            left = masked.where(left == each[-1], none, left)
+            left = masked.where(tf.equal(left, each[-1]), none, left)
         return _Grades(each, left)
 
     @property
@@ -275,7 +275,7 @@ class _KernelByCopies(_Kernel):
 
     def _set_up(self, marked: tf.Tensor, grades: tf.Tensor, places: tf.Tensor) -> None:
         marked, grades, places = (tf.transpose(x) for x in (marked, grades, places))
-        self._member = tf.cast(marked[:, tf.newaxis] == grades, self._dtype)
+        self._member = tf.cast(tf.equal(marked[:, tf.newaxis], grades), self._dtype)
         self._kernel = self._between(
             places[:, tf.newaxis],
             places,
@@ -298,7 +298,7 @@ class _KernelByMatrices(_Kernel):
 
     def _set_up(self, marked: tf.Tensor, grades: tf.Tensor, places: tf.Tensor) -> None:
         self._member = tf.cast(
-            marked[:, tf.newaxis] == grades[:, :, tf.newaxis], self._dtype
+            tf.equal(marked[:, tf.newaxis], grades[:, :, tf.newaxis]), self._dtype
         )
         kernel = self._between(
             places[:, tf.newaxis],

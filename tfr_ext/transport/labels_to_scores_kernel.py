@@ -39,7 +39,7 @@ class RankingCost(NamedTuple):
         """Returns where labels are on the line whose distances are the cost."""
         log_gain = tf.minimum(labels * math.log(self.gain_base), _MAX_LOG_GAIN)
         gap = tf.constant(self.relevance_gap, labels.dtype)
-        return tf.where(labels == 0, -gap, tf.math.expm1(log_gain))
+        return tf.where(tf.equal(labels, 0), -gap, tf.math.expm1(log_gain))
 
     def matrix(self, labels: tf.Tensor) -> tf.Tensor:
         """Returns the whole matrix, `[batch, list, list]`; for small lists.
@@ -56,7 +56,7 @@ class RankingCost(NamedTuple):
         """
         places = self.positions(labels)
         cost = tf.abs(places[:, :, tf.newaxis] - places[:, tf.newaxis, :])
-        same = labels[:, :, tf.newaxis] == labels[:, tf.newaxis, :]
+        same = tf.equal(labels[:, :, tf.newaxis], labels[:, tf.newaxis, :])
         cost = tf.where(same, tf.constant(self.variance_penalty, labels.dtype), cost)
         return tf.linalg.set_diag(cost, tf.zeros_like(labels))
 
@@ -91,7 +91,8 @@ class RankingKernel:
         order = ranking(labels, mask)
         by_rank = tf.gather(labels, order, batch_dims=1)
         starts = tf.concat(
-            [tf.zeros_like(mask[:, :1]), by_rank[:, 1:] != by_rank[:, :-1]], axis=1
+            [tf.zeros_like(mask[:, :1]), tf.not_equal(by_rank[:, 1:], by_rank[:, :-1])],
+            axis=1,
         )
         number = tf.cumsum(tf.cast(starts, tf.int32), axis=1)
         rows = tf.range(batch)[:, tf.newaxis] * size
@@ -113,7 +114,7 @@ class RankingKernel:
             lowest[:, tf.newaxis],
         )
         penalty = tf.constant(cost.variance_penalty / regularization, dtype)
-        alone = count == 1
+        alone = tf.equal(count, 1)
         self._within = tf.where(alone, tf.zeros_like(count), -penalty)
         log_rest = tf.where(~alone, tf.math.log(-tf.math.expm1(-penalty)), NOTHING)
         self._log_rest = self._of_item(log_rest)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import compiled
+from tests.helpers import compiled, in_a_graph_of_tensorflow_1
 from tests.losses.tfr.lists import (
     HOST,
     KEYS,
@@ -301,6 +301,22 @@ def test_graphs(key, jit):
     assert np.isfinite(slopes).all()
     if key not in SAMPLED:
         np.testing.assert_allclose(value, loss(LABELS, scores, weights), rtol=1e-5)
+
+
+@every_key
+def test_graphs_of_tensorflow_1(key):
+    loss = build(key)
+    scores = levels(key, tf.constant(SCORES)).numpy()
+    tied = np.round(scores)
+    labels, weights = np.asarray(LABELS), np.array([1.0, 2.0, 3.0], np.float32)
+    known = key == "ordinal_loss"  # It needs the number of levels.
+    for given in (scores, tied):
+        value, slopes = in_a_graph_of_tensorflow_1(
+            loss, labels, given, weights, known=known
+        )
+        assert np.isfinite(slopes).all()
+        if key not in SAMPLED:
+            np.testing.assert_allclose(value, loss(labels, given, weights), rtol=1e-5)
 
 
 @pytest.mark.parametrize("key", SAMPLED)

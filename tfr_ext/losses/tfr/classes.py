@@ -191,7 +191,7 @@ class CalibratedSoftmaxLoss(_SoftmaxLoss, tfr.keras.losses.CalibratedSoftmaxLoss
             given = inputs.of_known_rank(sample_weight, labels)
             given = tf.cast(given, tf.float32)
             if given.shape.rank == 2:
-                of_list = masked.list_size(given) == 1
+                of_list = tf.equal(masked.list_size(given), 1)
                 virtual = tf.where(of_list, given[:, :1], virtual)
             else:
                 virtual *= given[:, tf.newaxis] if given.shape.rank else given

@@ -52,7 +52,7 @@ class PairwiseMSE(losses_impl.PairwiseMSELoss):
         losses, weights = super()._compute_unreduced_loss_impl(labels, logits, mask)
         # The square of distant scores is infinite, and NaN when multiplied by a weight
         # of 0.
-        beside = (weights == 0) & tf.math.is_inf(losses)
+        beside = tf.equal(weights, 0) & tf.math.is_inf(losses)
         return tf.where(beside, 0.0, losses), weights
 
 

@@ -149,7 +149,7 @@ class Quantile(FittedTransform):
         level = tf.where(not_higher > lower, middle, between) / steps
         # In this order: the only value of a constant feature is its lowest.
         level = tf.where(not_higher > steps, 1.0, level)
-        level = tf.where(lower == 0, 0.0, level)
+        level = tf.where(tf.equal(lower, 0), 0.0, level)
         level = tf.reshape(level, tf.stack([shape[2], shape[0], shape[1]]))
         return tf.ensure_shape(tf.transpose(level, [1, 2, 0]), features.shape)
 

@@ -91,7 +91,7 @@ def _idle_lists(
     highest = tf.reduce_max(tf.where(mask, labels, labels.dtype.min), axis=1)
     lowest = tf.reduce_min(tf.where(mask, labels, labels.dtype.max), axis=1)
     weights = inputs.item_weights(sample_weight, tf.where(mask, clean, -1), True)
-    counted = tf.reduce_any(mask & (weights != 0), axis=1)
+    counted = tf.reduce_any(mask & tf.not_equal(weights, 0), axis=1)
     if of_scores is None:
         idle = counted
     else:
