@@ -9,9 +9,9 @@ import os
 
 from pipelines.start import quiet_start
 
-# TensorFlow's own allocator keeps what it frees, as oneDNN's does on the CPUs where it is
-# on by default. The C library gives large pieces back to the system, and getting them
-# again may take as long as a step computes: see benchmarks/kept_memory.py.
+# TensorFlow's own allocator keeps what it frees, as oneDNN's does on the CPUs where
+# oneDNN is on by default. The C library gives large pieces back to the system, and
+# getting them again may take as long as a step: see benchmarks/kept_memory.py.
 _KEEPS_MEMORY = "TF_CPU_ALLOCATOR_USE_BFC"
 # Its limit is the memory of the machine, or TensorFlow's default if that is more.
 _MOST_MEMORY = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
