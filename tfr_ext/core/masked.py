@@ -82,24 +82,6 @@ def real_ranks(mask: tf.Tensor, ranked: tf.Tensor) -> tf.Tensor:
     return ranks(ranked) <= count[:, tf.newaxis]
 
 
-def shifted_scores(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Shifts each list so that its lowest real score is 0; padding becomes 0.
-
-    The shift is differentiated: raising the lowest item lowers all the others.
-
-    Args:
-        scores: float tensor of shape `[batch, list]`.
-        mask: bool tensor of the same shape, True at real items.
-
-    Returns:
-        A tensor like `scores`, non-negative.
-    """
-    lowest = tf.reduce_min(
-        tf.where(mask, scores, scores.dtype.max), axis=1, keepdims=True
-    )
-    return tf.where(mask, scores - lowest, 0)
-
-
 class Top(NamedTuple):
     """The highest values of each list in falling order, `[batch, count]`.
 

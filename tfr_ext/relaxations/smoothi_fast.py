@@ -75,13 +75,21 @@ def expectation(
         logits = _not_0(logits)
         done, computed, weights = _expectation_rows(logits, keep, values, some, delta)
         is_later = tf.cast(tf.range(rows) >= done, logits.dtype)
-        nodes, factors = _later_rows(real, delta, done, is_later)
         mean = _mean(values, real)
-        at_nodes = tf.transpose(tf.gather(computed - mean, nodes, axis=1))
-        later = tf.reduce_sum(factors * at_nodes[:, :, tf.newaxis], axis=0)
+
+        def interpolated() -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            nodes, factors = _later_rows(real, delta, done, is_later)
+            at_nodes = tf.transpose(tf.gather(computed - mean, nodes, axis=1))
+            found = tf.reduce_sum(factors * at_nodes[:, :, tf.newaxis], axis=0)
+            return nodes, factors, found + mean * is_later
+
+        def none() -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            zeros = tf.zeros([_NODES, tf.shape(logits)[0], rows], logits.dtype)
+            return tf.zeros([_NODES], tf.int32), zeros, zeros[0]
+
+        nodes, factors, later = tf.cond(done < rows, interpolated, none)
         spare = tf.maximum(rows - tf.shape(computed)[1], 0)
-        computed = tf.pad(computed, [[0, 0], [0, spare]])[:, :rows]
-        expected = computed + mean * is_later + later
+        expected = tf.pad(computed, [[0, 0], [0, spare]])[:, :rows] + later
 
         def onto_computed(x: tf.Tensor) -> tf.Tensor:
             """Moves what counts for later rows to those they are interpolated from."""
@@ -91,12 +99,13 @@ def expectation(
             return moved + x * (1 - is_later)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            plain, scaled = _row_sums(
-                onto_computed(upstream),
-                onto_computed(upstream * expected),
-                weights,
-                done,
+            adjoints = [upstream, upstream * expected]
+            plain, scaled = tf.cond(
+                done < rows,
+                lambda: [onto_computed(x) for x in adjoints],
+                lambda: adjoints,
             )
+            plain, scaled = _row_sums(plain, scaled, weights, done)
             return _slopes(values, plain, scaled, logits)
 
         return expected, gradient
@@ -367,6 +376,10 @@ def _expectation_rows(
     needed = _whole_rows(_rows_to_compute(largest, logits.dtype, delta), rows)
     state = until(steep, True, 0, logits, expected, weights)
     steps, _, found, weights = until(needed, False, *state)
-    found = tf.transpose(found.stack(), [1, 0, 2])
-    found = tf.reshape(found, [tf.shape(logits)[0], chunks * _CHUNK])
+    # [chunks, batch, chunk] to [batch, chunks * chunk]. On some CPUs, transposing that
+    # little takes as long as fifty other operations.
+    lists = tf.shape(logits)[0]
+    rows_of_lists = tf.range(lists)[:, tf.newaxis] + tf.range(chunks) * lists
+    found = tf.gather(tf.reshape(found.stack(), [-1, _CHUNK]), rows_of_lists)
+    found = tf.reshape(found, [lists, chunks * _CHUNK])
     return steps * _CHUNK, found, weights
