@@ -33,6 +33,7 @@ import time
 
 ROOT = pathlib.Path(__file__).parents[1]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")  # as the commands do
 
 from tfr_ext.core import telling  # noqa: E402
 from tfr_ext.core.system import termination  # noqa: E402
