@@ -160,11 +160,21 @@ def test_known_and_unknown_shapes_and_xla_agree(jit, delta, known):
         )
 
 
-def test_nan_shows():
+@pytest.mark.parametrize("num_ranks", [None, 10])
+@pytest.mark.parametrize("graph", [False, True])
+def test_nan_shows_in_value_and_gradient(graph, num_ranks):
     scores, mask, values, _ = a_batch("float32", 1.0)
     scores = tf.tensor_scatter_nd_update(scores, [[0, 3]], [np.nan])
-    found = smoothi_expectation(scores, mask, values).numpy()
-    assert np.isnan(found[0, :20]).all() and not np.isnan(found[1, :170]).any()
+
+    def step(scores):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            found = smoothi_expectation(scores, mask, values, num_ranks)
+        return found, tape.gradient(found, scores)
+
+    found, slopes = (x.numpy() for x in (tf.function(step) if graph else step)(scores))
+    assert np.isnan(found[0, :10]).all() and not np.isnan(found[1, :170]).any()
+    assert np.isnan(slopes[0, 3]) and np.isfinite(slopes[1:]).all()
 
 
 def test_few_rows_are_kept():

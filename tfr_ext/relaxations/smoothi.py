@@ -223,10 +223,11 @@ def _logits_and_keep(
         )
         shifted = masked.where(mask, scores - lowest)
         logits = alpha * shifted
-        counts = mask & (logits <= smoothi_fast.MAX_LOGIT)
+        is_cut = logits > smoothi_fast.MAX_LOGIT  # False for NaN, which stays visible
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            slopes = masked.where(counts, alpha * upstream)
+            slopes = masked.where(mask, alpha * upstream)
+            slopes = masked.where(is_cut, tf.zeros_like(slopes), slopes)
             total = tf.reduce_sum(slopes, axis=1, keepdims=True)
             are_lowest = tf.cast(mask & tf.equal(shifted, 0), dtype)
             number = tf.reduce_sum(are_lowest, axis=1, keepdims=True)
