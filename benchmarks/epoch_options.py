@@ -4,10 +4,10 @@
 
 The SmoothI paper's network and SmoothI@10, as `train` fits them: batches of fold 1 in a
 new order each epoch, 128 lists at most. Each row is one setting of `--mixed_precision`,
-`--jit_compile` or `--steps_per_execution`. All take turns, some epochs at a time.
-Printed is the median over the rounds of the time of an epoch over that with the
-defaults in the same round, with the quartiles, and the NDCG@10 of the validation lists
-after all rounds. DIR holds `MQ2008/Fold1/train.txt` and `vali.txt`.
+`--jit_compile`, `--jit_compile_loss` or `--steps_per_execution`. All take turns, some
+epochs at a time. Printed is the median over the rounds of the time of an epoch over
+that with the defaults in the same round, with the quartiles, and the NDCG@10 of the
+validation lists after all rounds. DIR holds `MQ2008/Fold1/train.txt` and `vali.txt`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mixed_precision=bfloat16": {"mixed_precision": "bfloat16"},
     "mixed_precision=float16": {"mixed_precision": "float16"},
     "jit_compile": {"jit_compile": True},
+    "jit_compile_loss": {"jit_compile_loss": True},
     "steps_per_execution=4": {"steps_per_execution": 4},
 }
 
@@ -42,6 +43,7 @@ def trainer(
     num_features: int,
     mixed_precision: str = "none",
     jit_compile: bool = False,
+    jit_compile_loss: bool = False,
     steps_per_execution: int = 1,
 ) -> tf.keras.Model:
     """Returns the network, compiled with SmoothI@10, as `train` does it.
@@ -50,15 +52,17 @@ def trainer(
         num_features: width of the features.
         mixed_precision: as the flag.
         jit_compile: as the flag.
+        jit_compile_loss: as the flag.
         steps_per_execution: as the flag.
     """
     tf.keras.utils.set_random_seed(SEED)
     with restoring.precision(mixed_precision):
         scorer = models.MLPScorer(compact=not jit_compile)
         model = models.model_builder(num_features, scorer).build()
+        loss: tf.keras.losses.Loss = losses.SmoothILoss(topn=10)
         model.compile(
             tf.keras.optimizers.Adam(1e-3),
-            losses.SmoothILoss(topn=10),
+            losses.JitCompiledLoss(loss) if jit_compile_loss else loss,
             metrics=[evaluation.Convention().keras_metric("ndcg_10")],
             jit_compile=jit_compile,
             steps_per_execution=steps_per_execution,

@@ -73,19 +73,30 @@ SCRIPT = textwrap.dedent(
         data = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
         return model.fit(data, epochs=3, verbose=0).history["loss"]
 
-    def make():
+    def make(loss=losses.SmoothILoss()):
         inputs = tf.keras.Input([5, 3])
         outputs = tf.keras.layers.Dense(1)(inputs)[:, :, 0]
         model = tf.keras.Model(inputs, outputs)
-        model.compile("sgd", loss=losses.SmoothILoss())
+        model.compile("sgd", loss=loss)
         return model
 
-    def mirrored():
+    def mirrored(*loss):
         with strategy.scope():
-            return make()
+            return make(*loss)
 
     np.testing.assert_allclose(fitted(mirrored), fitted(make), rtol=1e-5)
     print("equal fit")
+    compiled = losses.JitCompiledLoss(losses.SmoothILoss())
+    np.testing.assert_allclose(
+        fitted(lambda: mirrored(compiled)), fitted(make), rtol=1e-5
+    )
+    print("equal compiled fit")
+    counting = losses.JitCompiledLoss(losses.PointwiseKLBinomialLoss(max_label=1))
+    try:
+        fitted(lambda: mirrored(counting))
+    except ValueError as error:
+        assert "pointwise_kl_binomial_loss counts the classes" in str(error)
+        print("refused")
     """
 )
 
@@ -108,4 +119,6 @@ def test_two_replicas_equal_one(which):
     assert done.stdout.splitlines() == [
         *(f"equal {case}" for case in getattr(cases, which)),
         "equal fit",
+        "equal compiled fit",
+        "refused",
     ]

@@ -211,7 +211,13 @@ def test_keras_3_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "flag", ["--loss_diagnostics", "--mixed_precision=float16", "--jit_compile"]
+    "flag",
+    [
+        "--loss_diagnostics",
+        "--mixed_precision=float16",
+        "--jit_compile",
+        "--jit_compile_loss",
+    ],
 )
 def test_what_does_not_go_with_servers_is_refused(tmp_path, flag):
     message = bad(tmp_path, *SMALL, "--strategy=parameter_server", flag)

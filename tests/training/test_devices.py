@@ -99,6 +99,8 @@ def test_a_choice_that_comes_too_late_is_told(machine, monkeypatch):
         ({"gpus": (0,), "strategy": "tpu"}, "does not go with `gpus=0`"),
         ({"tpu": "local"}, "`strategy='none'` does not go with `tpu='local'`"),
         ({"strategy": "tpu", "mixed_precision": "float16"}, "which needs a scaled"),
+        ({"strategy": "tpu", "jit_compile_loss": True}, "`jit_compile_loss=True`: XLA"),
+        ({"jit_compile": True, "jit_compile_loss": True}, "has no meaning with `jit"),
         (
             {
                 "strategy": "parameter_server",

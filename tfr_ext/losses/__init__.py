@@ -22,6 +22,7 @@ from tfr_ext.losses.base import (
     RankingLoss,
 )
 from tfr_ext.losses.fast_soft_rank import FastSoftRankLoss
+from tfr_ext.losses.jit_compiled import JitCompiledLoss
 from tfr_ext.losses.kl.listwise import ListwiseKLGaussianLoss
 from tfr_ext.losses.kl.pairwise import PairwiseKLBinomialLoss, PairwiseKLGaussianLoss
 from tfr_ext.losses.kl.pointwise import (
@@ -43,6 +44,7 @@ __all__ = [
     "ExponentialToLimit",
     "FastSoftRankLoss",
     "ItemwiseLoss",
+    "JitCompiledLoss",
     "ListAPLoss",
     "ListNetLoss",
     "ListwiseKLGaussianLoss",

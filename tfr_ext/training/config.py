@@ -261,6 +261,13 @@ class TrainingConfig(Settings):
         "which is wasted work.",
         group="training",
     )
+    jit_compile_loss: bool = setting(
+        False,
+        "Compile the loss and its gradient with XLA, and not the model. Steps are "
+        "faster where lists are short, but each new shape of a batch first takes "
+        "seconds.",
+        group="training",
+    )
     steps_per_execution: int = setting(
         1,
         "Number of training steps that TensorFlow runs in one call from Python. More "
@@ -284,8 +291,8 @@ class TrainingConfig(Settings):
         Raises:
             ValueError: if one is wrong.
         """
-        given = self.callbacks if isinstance(self.callbacks, (list, tuple)) else ()
-        if any(hasattr(one, "on_epoch_end") for one in given):
+        named = self.callbacks if isinstance(self.callbacks, (list, tuple)) else ()
+        if any(hasattr(one, "on_epoch_end") for one in named):
             raise ValueError(
                 "`callbacks` must be names, such as 'module:Class'. Pass callback "
                 "objects to `train(config, callbacks=[...])`."
@@ -293,6 +300,11 @@ class TrainingConfig(Settings):
         super().__post_init__()
         self._check_ensemble()
         strategy_checks.check(self)
+        if self.jit_compile and self.jit_compile_loss:
+            raise ValueError(
+                f"{given('jit_compile_loss', True)} has no meaning with "
+                f"{given('jit_compile', True)}, which compiles the loss too."
+            )
         if 0 < self.max_padding < 1:
             raise ValueError(
                 "`max_padding` must be 0 or at least 1. Received: "

@@ -25,10 +25,11 @@ def check(config: Any) -> None:
             f"{given('mixed_precision', config.mixed_precision)}, which needs a "
             "scaled loss. 'bfloat16' does not"
         )
-    if name == "parameter_server" and config.jit_compile:
-        wrong = (
-            f"{given('jit_compile', True)}: XLA reaches no weights on other machines"
-        )
+    compiled = "jit_compile" if config.jit_compile else "jit_compile_loss"
+    if name == "parameter_server" and getattr(config, compiled):
+        wrong = f"{given(compiled, True)}: XLA reaches no variables on other machines"
+    if name == "tpu" and config.jit_compile_loss:
+        wrong = f"{given('jit_compile_loss', True)}: XLA compiles the whole step there"
     if name == "none" and len(config.gpus) > 1:
         wrong = f"{numbers}: it trains on one. Take `strategy='mirrored'`"
     if name == "tpu" and config.gpus:

@@ -57,6 +57,7 @@ class Hparams:
         early_stopping_min_delta: smallest difference that counts as an improvement.
         learning_rate_schedule: see `schedules.learning_rate`.
         jit_compile: whether XLA compiles the training step.
+        jit_compile_loss: whether XLA compiles the loss alone.
         grade_values: if given, the model's outputs are logits of grades, and these are
             the grades' values; labels are then distributions over grades.
         label_values: the label that each of these grades stands for in the monitored
@@ -90,6 +91,7 @@ class Hparams:
     early_stopping_min_delta: float = 0.0
     learning_rate_schedule: str = "constant"
     jit_compile: bool = False
+    jit_compile_loss: bool = False
     grade_values: Sequence[float] | None = None
     label_values: Sequence[float] | None = None
     loss_diagnostics: bool = False
@@ -325,6 +327,8 @@ class Fitter:
             first.append(diagnosis.TrainingDiagnosis(sample, loss, warn=warn))
         else:
             first.append(diagnosis.LossWatch(warn))
+        if hparams.jit_compile_loss:
+            loss = losses.JitCompiledLoss(loss)
         model.compile(
             optimizer=self._optimizer_class(learning_rate=self._learning_rate),
             loss=loss,
