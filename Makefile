@@ -96,6 +96,7 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-gbm
 	$(RUN) benchmarks/parse_speed.py
 	$(RUN) benchmarks/input_speed.py
 	$(RUN) benchmarks/input_wait.py
+	$(RUN) benchmarks/worker_input.py
 	$(RUN) benchmarks/read_memory.py
 	$(RUN) benchmarks/strategies.py
 	$(RUN) benchmarks/serving_speed.py

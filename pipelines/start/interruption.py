@@ -107,12 +107,16 @@ def _end_what_is_native(patience: float) -> None:
         number = 0
         while number not in (signal.SIGINT, signal.SIGTERM):
             number = os.read(reading, 1)[0]
-        # The line says how to go on even if what a command does takes too long.
-        is_asked = number == signal.SIGTERM
-        time.sleep(_TO_SAVE if is_asked else patience)
-        if is_asked or not _State.interrupted:
-            _say()
-            os._exit(128 + number)
+        time.sleep(patience)
+        # Python has seen the signal, or will where training asks for it.
+        is_seen = _State.interrupted
+        if number == signal.SIGTERM and (is_seen or _State.request()):
+            # The line says how to go on even if what a command does takes too long.
+            time.sleep(_TO_SAVE - patience)
+        elif is_seen:
+            return
+        _say()
+        os._exit(128 + number)
 
     threading.Thread(target=wait, daemon=True).start()
 

@@ -26,7 +26,7 @@ def strike(number, where, original, *arguments, **named):
             # The interpreter does not run in the main thread before it is over.
             signal.pthread_sigmask(signal.SIG_BLOCK, {number})
         os.killpg(0, number)
-        time.sleep(0 if where == "on" else 60)
+        time.sleep({"on": 0, "native": 15}.get(where, 60))
     except KeyboardInterrupt:
         if where == "another":
             raise tf.errors.InternalError(None, None, "KeyboardInterrupt: ") from None

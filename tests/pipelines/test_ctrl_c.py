@@ -116,6 +116,16 @@ def test_a_signal_to_end_at_work(command, function, line, tmp_path):
     assert interrupted("waits", function, command, *more, by="SIGTERM").stderr == line
 
 
+def test_a_signal_to_end_in_native_code_of_what_heeds_none(tmp_path):
+    # Such as TensorFlow that reads from a pipe; it would end well after 15 seconds.
+    done = interrupted(
+        *("native", "tfr_ext.data.file_names.find_files", "rank"),
+        *flags("rank", tmp_path),
+        by="SIGTERM",
+    )
+    assert done.stderr == "Stopped.\n"
+
+
 @pytest.mark.first_case
 @pytest.mark.parametrize(
     "function, place",

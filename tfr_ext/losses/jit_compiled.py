@@ -29,7 +29,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
 
     >>> loss = JitCompiledLoss(tfr_ext.losses.SmoothILoss())
     >>> round(float(loss([[1., 0.]], [[0.6, 0.8]])), 4)
-    0.2006
+    0.3832
 
     Usage with the `compile()` API:
 
