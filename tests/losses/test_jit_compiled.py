@@ -32,8 +32,15 @@ def assert_same(loss, *inputs, rtol=1e-5):
     np.testing.assert_allclose(jit(*inputs), expected[0], rtol=rtol)
 
 
-@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "sum"])
-@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(
+    "weights, reduction",
+    [
+        ("none", "sum"),
+        ("scalar", "sum_over_batch_size"),
+        ("list", "sum"),
+        ("item", "sum_over_batch_size"),
+    ],
+)
 def test_value_and_gradient_with_weights(weights, reduction):
     loss = losses.SmoothILoss(topn=3, reduction=reduction)
     assert_same(loss, LABELS, SCORES, *WEIGHTS[weights])
