@@ -8,7 +8,7 @@ each worker makes all batches, and its replica takes its share. All run on this 
 each on a core of its own, and wait for each other at each batch, as a step makes them.
 Printed for each number of workers: the queries per second of whole batches that each
 worker makes, and the ratio to one process without a strategy on one core; medians over
-the rounds.
+the rounds. It runs on Linux only, where a process can be kept on a core.
 """
 
 from __future__ import annotations

@@ -263,9 +263,9 @@ class TrainingConfig(Settings):
     )
     jit_compile_loss: bool = setting(
         False,
-        "Compile the loss and its gradient with XLA, and not the model. Steps are "
-        "faster where lists are short, but each new shape of a batch first takes "
-        "seconds.",
+        "Compile the loss and its gradient with XLA, and not the model. Where lists "
+        "are short, steps with SmoothI or WassRank are faster, but each new shape of a "
+        "batch first takes seconds.",
         group="training",
     )
     steps_per_execution: int = setting(
