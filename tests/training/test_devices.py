@@ -126,6 +126,12 @@ def test_a_command_that_finds_no_gpu(tmp_path):
     assert "TensorFlow sees no GPU, as" in done.stdout
 
 
+def test_a_loss_that_counts_over_replicas_is_not_compiled(tmp_path):
+    flags = ["--strategy=mirrored", "--logical_cpus=2", "--jit_compile_loss"]
+    message = bad(tmp_path, *SMALL, *flags, "--loss=pointwise_kl_binomial_loss")
+    assert "what XLA compiles cannot ask the other of 2 replicas" in message
+
+
 @pytest.mark.parametrize("tpu", ["", "local", "grpc://localhost:1"])
 def test_a_command_that_finds_no_tpu(tmp_path, monkeypatch, tpu):
     monkeypatch.delenv("TPU_NAME", raising=False)

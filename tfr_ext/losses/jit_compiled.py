@@ -94,7 +94,8 @@ class JitCompiledLoss(tf.keras.losses.Loss):
             TypeError: if a model of the other Keras calls the loss.
         """
         which_keras.check_caller(type(self).__name__)
-        self._check_replicas()
+        context = tf.distribute.get_replica_context()
+        self.check_replicas(context.num_replicas_in_sync if context else 1)
         # By this Keras 2 tells a loss that it scales it for several replicas.
         is_scaled = getattr(self, "_allow_sum_over_batch_size", None)
         if is_scaled is not None:
@@ -138,9 +139,15 @@ class JitCompiledLoss(tf.keras.losses.Loss):
             value = self.loss(labels, scores, *weights)
         return value, tape.gradient(value, scores, unconnected_gradients="zero")
 
-    def _check_replicas(self) -> None:
-        context = tf.distribute.get_replica_context()
-        replicas = context.num_replicas_in_sync if context else 1
+    def check_replicas(self, replicas: int) -> None:
+        """Checks that the loss can be compiled where there are several replicas.
+
+        Args:
+            replicas: their number.
+
+        Raises:
+            ValueError: if it counts classes over the batches of all of them.
+        """
         if replicas > 1 and self.loss.get_config().get("class_balance") == "batch":
             raise ValueError(
                 f"{self.loss.name} counts the classes of the whole batch, and what XLA "

@@ -141,6 +141,8 @@ class Fitter:
                 metric or the schedule is unknown.
         """
         loss = losses.get(hparams.loss, **hparams.loss_params)
+        if hparams.jit_compile_loss and strategy is not None:
+            losses.JitCompiledLoss(loss).check_replicas(strategy.num_replicas_in_sync)
         hparams.convention.metric_arguments(hparams.monitor)
         self._model_builder = model_builder
         self._dataset_builder = dataset_builder
