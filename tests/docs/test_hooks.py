@@ -3,8 +3,10 @@
 They need what `make docs` installs.
 """
 
+import importlib
 import importlib.util
 import pathlib
+import pkgutil
 import types
 
 import pytest
@@ -94,6 +96,21 @@ def test_public_names_are_those_of_the_code(names):
     for name in ("Ranker", "losses.tfr.SoftmaxLoss", "tfr.LossByKey"):
         assert f"tfr_ext.{name}" in names
     assert all(names.values())
+
+
+def test_dir_lists_what_is_public_and_nothing_of_others():
+    import tfr_ext
+
+    found = pkgutil.walk_packages(tfr_ext.__path__, "tfr_ext.")
+    names = ["tfr_ext", *(module.name for module in found if module.ispkg)]
+    for name in names:
+        package = importlib.import_module(name)
+        public, listed = getattr(package, "__all__", ()), dir(package)
+        assert {*public} <= {*listed}, name
+        for other in {*listed} - {*public}:
+            value = getattr(package, other)
+            home = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+            assert other.startswith("_") or home.startswith("tfr_ext."), (name, other)
 
 
 @pytest.mark.parametrize("missing", [None, "tfr_ext.losses.MetricLoss"])

@@ -200,3 +200,8 @@ def _loss_class(loss: str) -> Any:
             f"The known losses are: {', '.join(keys())}."
         )
     return cls
+
+
+def __dir__() -> list[str]:
+    """Lists the public names."""
+    return [*__all__]

@@ -71,3 +71,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, and the classes of the metrics."""
+    return [*__all__, *(of_name(name).__name__ for name in names())]

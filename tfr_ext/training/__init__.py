@@ -64,3 +64,8 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, those that are imported on first access too."""
+    return [*__all__]

@@ -1,6 +1,9 @@
 """What a dataset holds is there as long as the dataset, and no longer."""
 
 import gc
+import subprocess
+import sys
+import textwrap
 import weakref
 
 import numpy as np
@@ -81,3 +84,35 @@ def test_datasets_of_the_same_shapes_give_their_own_batches():
         for batch, wanted in zip(pair, expected):
             np.testing.assert_array_equal(batch[1], wanted[number])
     assert number + 1 == len(expected[0]) == len(expected[1])
+
+
+# A batch that waits for a thread of Python, which stops when the interpreter ends.
+WAITING = textwrap.dedent(
+    """
+    import threading
+    import time
+
+    import numpy as np
+    import tensorflow as tf
+
+    from tfr_ext.data.batches.batch_datasets import dataset_of
+
+    def batch(iteration, number):
+        slow = threading.Event()
+        run = lambda: (time.sleep(0.3), slow.set())
+        threading.Thread(target=run, daemon=True).start()
+        if number:
+            slow.wait()
+        return np.float32([number])
+
+    iterator = iter(dataset_of(lambda: 0, batch, 9, tf.TensorSpec([1], tf.float32)))
+    print(next(iterator).numpy())
+    """
+)
+
+
+def test_a_process_ends_while_batches_are_made():
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING], stdout=subprocess.PIPE, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (0, "[0.]\n")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import itertools
+import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +19,8 @@ _FUNCTIONS: weakref.WeakValueDictionary[int, Callable[[int, int], list[Any]]] = 
     weakref.WeakValueDictionary()
 )
 _KEYS = itertools.count()
+# Seconds in which a thread of `tf.data` asks for the next batch, if it asks at all.
+_TO_ASK = 0.02
 
 
 def dataset_of(
@@ -89,8 +94,43 @@ def _step(specs: tuple[tf.TensorSpec, ...]) -> tf.types.experimental.ConcreteFun
     return function.get_concrete_function(number, number, number)
 
 
+class _Calls:
+    """The threads of TensorFlow that are in Python.
+
+    Attributes:
+        threads: their identifiers.
+        count: number of calls so far.
+        ending: whether the interpreter ends.
+    """
+
+    threads: set[int] = set()
+    count = 0
+    ending = False
+
+
 def _call(key: np.ndarray, iteration: int, number: int) -> list[Any]:
-    function = _FUNCTIONS.get(int(key))
-    if function is None:
-        raise RuntimeError("Batches are asked for of a dataset that is gone.")
-    return function(iteration, number)
+    thread = threading.get_ident()
+    _Calls.threads.add(thread)
+    _Calls.count += 1
+    try:
+        if _Calls.ending:
+            raise StopIteration  # TensorFlow logs other errors.
+        function = _FUNCTIONS.get(int(key))
+        if function is None:
+            raise RuntimeError("Batches are asked for of a dataset that is gone.")
+        return function(iteration, number)
+    finally:
+        _Calls.threads.discard(thread)
+
+
+@atexit.register
+def _end_calls() -> None:
+    """Waits until TensorFlow's threads have left Python.
+
+    The interpreter stops those that are in it when it is finalized. Whoever then
+    deletes the iterator that they work for waits for them for ever.
+    """
+    _Calls.ending, count = True, -1
+    while _Calls.threads or _Calls.count > count:
+        count = _Calls.count
+        time.sleep(_TO_ASK if count else 0)

@@ -66,3 +66,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _stack.import_tfr()
     return getattr(importlib.import_module(f"{__name__}.classes"), name)
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, those that are imported on first access too."""
+    return [*__all__]
