@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfr_ext import _stack, data
+from tfr_ext import _stack, data, evaluation
 from tfr_ext.core import which_keras
 from tfr_ext.training.fitting import fitter
 
@@ -65,6 +65,59 @@ def assert_same_lists(found, expected):
             assert ours.dtype == theirs.dtype, field.name
         else:
             assert ours == theirs, field.name
+
+
+# Two graphs, or one graph on batches of two shapes, give the same numbers up to some
+# roundings of the largest: how many depends on the processor.
+TWO_GRAPHS = 64 * float(np.finfo(np.float32).eps)
+
+
+def assert_same_scores(found, expected):
+    """Asserts that the scores of two graphs are equal, up to `TWO_GRAPHS`."""
+    largest = np.abs(np.asarray(expected)).max(initial=0)
+    np.testing.assert_allclose(
+        found, expected, rtol=TWO_GRAPHS, atol=TWO_GRAPHS * largest
+    )
+
+
+def metric_ranges(lists, scores, metrics, convention=evaluation.Convention()):  # noqa: B008
+    """The least and the highest value of each metric and query, `[2, num_lists]`.
+
+    Items whose scores nearly tie may stand in another order in another graph: those
+    with the higher labels first, or last.
+    """
+    scores = np.asarray(scores, np.float64)
+    nearly = 2 * TWO_GRAPHS * np.abs(scores).max(initial=0)
+    ends = []
+    for sign in (1, -1):
+        ranks = np.empty(lists.num_items)
+        for start, end in zip(lists.row_splits, lists.row_splits[1:]):
+            own, labels = scores[start:end], lists.labels[start:end]
+            order = np.argsort(-own, kind="stable")
+            tiers = np.empty(len(own))
+            tiers[order] = np.cumsum([0, *(np.diff(own[order]) < -nearly)])[: len(own)]
+            ranks[start + np.lexsort([sign * labels, tiers])] = np.arange(len(own))
+        ends.append(evaluation.per_query(lists, -ranks, metrics, convention))
+    return {name: np.sort([values[name] for values in ends], 0) for name in metrics}
+
+
+def assert_within(values, ranges):
+    """Asserts that metrics, per query or their means, are in `metric_ranges`."""
+    assert values.keys() == ranges.keys()
+    for name, value in values.items():
+        ends = ranges[name]
+        if np.ndim(value) == 0:
+            ends = np.nanmean(ends, axis=1)
+        np.testing.assert_array_equal(np.isnan(value), np.isnan(ends[0]), name)
+        np.testing.assert_allclose(value, np.clip(value, *ends), atol=1e-6, rtol=0)
+
+
+def scores_of_run(path, lists):
+    """The scores that a run has, in the order of the items."""
+    documents = evaluation.read_run(str(path), lists).documents
+    queries = np.repeat(lists.query_ids, lists.lengths)
+    names = evaluation.document_names(lists)
+    return [documents[query][name] for query, name in zip(queries, names)]
 
 
 def widened(features, extra):

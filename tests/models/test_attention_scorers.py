@@ -88,6 +88,7 @@ def test_padding_is_invisible_and_items_may_come_in_any_order(name, compact):
     )
 
 
+@pytest.mark.two_graphs
 @pytest.mark.parametrize("name", NAMES)
 def test_no_list_sees_another_and_odd_lists_have_finite_scores(name):
     model = warmed(name)

@@ -38,6 +38,7 @@ def test_the_model_and_its_export_are_what_scipy_says(combination, tmp_path):
     assert (regress in signatures) == (combination == "mean")
 
 
+@pytest.mark.two_graphs
 @pytest.mark.parametrize("combination", models.COMBINATIONS)
 def test_padding_is_invisible(combination):
     model = models.combined_model([built(seed=1), built(seed=2)], combination)

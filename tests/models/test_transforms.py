@@ -295,6 +295,7 @@ def test_half_precision_transforms_in_float32(policy):
     )
 
 
+@pytest.mark.two_graphs
 def test_statistics_survive_saving_exporting_and_checkpoints(tmp_path):
     train, other = raw_lists(), raw_lists(seed=3)
     features, labels = data.padded_batch(train, np.arange(train.num_lists))

@@ -61,6 +61,7 @@ def refused(*flags, module="pipelines.train"):
     return done.stderr
 
 
+@pytest.mark.two_graphs
 @pytest.mark.grid
 def test_elwc_trains_as_text_does(files, tmp_path):
     text, elwc = tmp_path / "text", tmp_path / "elwc"

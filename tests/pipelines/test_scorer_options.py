@@ -93,6 +93,7 @@ def test_lists_are_cut_in_validation_and_test_and_it_is_told(run):
     assert report["eval_list_size"]["valid"]["lists_cut"] == 6
 
 
+@pytest.mark.two_graphs
 def test_evaluate_cuts_as_training_does(run, tmp_path):
     directory, _ = run
     done = evaluate(

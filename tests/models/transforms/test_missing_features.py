@@ -95,6 +95,7 @@ def build(missing="indicator"):
     return models.model_builder(4, models.MLPScorer([3]), transforms).build(), lists
 
 
+@pytest.mark.two_graphs
 def test_saved_and_exported_models_take_nan_and_refuse_infinity(tmp_path):
     model, lists = build()
     scores = data.score_lists(model, lists, 4)

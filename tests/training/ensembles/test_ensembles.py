@@ -291,6 +291,7 @@ def test_the_commands_take_the_flags(tmp_path):
     assert not left
 
 
+@pytest.mark.two_graphs
 def test_finished_runs_become_one_by_their_ranks(tmp_path):
     config = dataclasses.replace(
         SMALL,
@@ -347,6 +348,7 @@ def test_what_cannot_be_combined_is_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.two_graphs
 def test_an_estimator_of_several_models(tmp_path):
     X, y = LISTS.train.features, LISTS.train.labels
     ranker = Ranker(

@@ -52,6 +52,7 @@ def runs(tmp_path_factory):
     return folder, first, second
 
 
+@pytest.mark.two_graphs
 def test_training_and_the_command_export_the_same(runs, tmp_path):
     folder, result, _ = runs
     done = run_command(
@@ -90,6 +91,7 @@ def test_model_json_says_what_the_model_is(runs):
     assert about["signatures"] == sorted(signatures)
 
 
+@pytest.mark.two_graphs
 def test_several_runs_become_their_mean(runs, tmp_path):
     folder, first, second = runs
     out = str(tmp_path / "both")

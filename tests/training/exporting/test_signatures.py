@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests import elwc_files
-from tests.helpers import make_lists, needs_tfr
+from tests.helpers import assert_same_scores, make_lists, needs_tfr
 from tfr_ext import data, models
 from tfr_ext.evaluation import trec
 from tfr_ext.training import exporter
@@ -106,6 +106,7 @@ def protos_of(features):
     return whole.SerializeToString(), [one.SerializeToString() for one in single]
 
 
+@pytest.mark.two_graphs
 def test_protos_give_the_scores_of_their_features(version):
     rng = np.random.default_rng(0)
     features = rng.integers(0, 9, [2, 3, 4]).astype(np.float32)
@@ -120,7 +121,7 @@ def test_protos_give_the_scores_of_their_features(version):
         ("elwc", "examples", "scores"),
     ):
         scores = loaded[name](**{key: lists})[result].numpy()
-        np.testing.assert_array_equal(scores, raw)
+        assert_same_scores(scores, raw)
     items = tf.constant([item for _, several in both for item in several])
     alone = loaded[REGRESS](inputs=items)["outputs"].numpy()
     assert alone.shape == (6,)
