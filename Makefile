@@ -33,7 +33,7 @@ NEEDED_BY_TESTS := requirements/test.txt requirements/table.txt requirements/gbm
 NEEDED_BY_TESTS += $(if $(filter C,$(STACK)),,requirements/beam.txt)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-all lint docs figures examples wheel try-wheel release bench fuzz bazel \
+.PHONY: demo test test-all test-kernels lint docs figures examples wheel try-wheel release bench fuzz bazel \
 	reproduce clean help
 
 help:
@@ -43,6 +43,8 @@ help:
 	@echo '             data; TESTS=... are arguments of pytest, such as a file)'
 	@echo 'make test-all    with them every case of every grid (TESTS="-m grid": these'
 	@echo '             alone)'
+	@echo 'make test-kernels    those that compare numbers of two graphs, with the kernels'
+	@echo '             that TensorFlow has for other processors'
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make figures draw the figures of docs/losses'
@@ -69,6 +71,13 @@ test: $(VENV)/.installed-test
 
 test-all: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 --dist loadfile $(TESTS)
+
+# TensorFlow's kernels depend on the processor: each of these chooses others, and so
+# other roundings.
+KERNELS ?= TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=SSE41
+test-kernels: $(VENV)/.installed-test
+	for kernel in $(KERNELS); do echo "$$kernel" && env "$$kernel" $(RUN) -m pytest \
+	-n 2 --dist loadfile -m 'two_graphs and not grid' $(TESTS) || exit 1; done
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff format --check .
