@@ -98,23 +98,24 @@ INPUTS = [
     ("fuse", "{in}", "{out}/../b"),
     ("fuse", "{out}/../b", "{in}/run.trec"),
     ("fuse", "{out}/../b", "--qrels={in}/flags.cfg"),
-    ("prepare", "--dataset=elwc", "--train_path={in}/train-00000-of-00001.tfrecord"),
+    ("prepare", "--dataset=text", "--train_path={in}/train-00000-of-00001.tfrecord"),
     ("rank", "--input={in}/a.csv", "--export={out}/../b"),
     ("rank", "--input={out}/../b/new.txt", "--export={in}"),
 ]
 
 
-@pytest.mark.parametrize("through", ["itself", "a link", "a linked folder"])
+@pytest.mark.first_case("given")
+@pytest.mark.parametrize("through", ["a linked folder", "itself", "a link"])
 @pytest.mark.parametrize("given", INPUTS, ids=" ".join)
 def test_an_input_is_not_replaced(given, through, tmp_path):
     """Also where the command has written it, and is to overwrite it."""
     command, *flags = given
     out, place = tmp_path / "out", tmp_path / "in"
     names = OUTPUTS.get(command, ("a.csv",))
+    written.Files(command, "", str(out), [x.partition("/")[0] for x in names]).claim()
     for name in names:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
-        (out / name).write_text("{}")
-    written.Files(command, "", str(out), [x.partition("/")[0] for x in names]).claim()
+        (out / name).write_text("1 qid:1 1:1\n")
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "new.txt").write_text("qid:1 1:1\n")
     if through == "itself":
