@@ -122,7 +122,7 @@ def remove_abandoned(directory: str) -> None:
 def _begin(
     path: str, mode: int | None = None, is_folder: bool = False
 ) -> tuple[str, int]:
-    """Creates a file or a folder aside, and locks it.
+    """Creates a file or a folder aside; returns its path and its locked descriptor.
 
     Args:
         path: the file or the folder that it is to become.
@@ -131,17 +131,19 @@ def _begin(
     """
     directory, name = os.path.split(path)
     remove_abandoned(directory)
+    flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
     while True:
         aside = os.path.join(directory, aside_name(name, secrets.token_hex(4)))
         try:
             if is_folder:
                 os.mkdir(aside)
-                descriptor = os.open(aside, os.O_RDONLY)
-            else:
-                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-                descriptor = os.open(aside, flags, 0o666 if mode is None else 0o600)
+            descriptor = os.open(aside, flags, 0o666 if mode is None else 0o600)
         except FileExistsError:
             continue
+        except FileNotFoundError:
+            if not (is_folder and os.path.isdir(directory)):
+                raise
+            continue  # It was removed before it was opened.
         with contextlib.suppress(OSError):  # Without locks, nobody removes it either.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if is_at(descriptor, aside):
