@@ -79,19 +79,6 @@ def aside_name(name: str, token: str) -> str:
     return f".tfr_ext-writing-{token}-{name[-40:]}"
 
 
-def is_at(descriptor: int, path: str) -> bool:
-    """Returns whether an open file is still that at a path.
-
-    Args:
-        descriptor: the open file.
-        path: the path.
-    """
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
 def remove_abandoned(directory: str) -> None:
     """Removes what killed processes have left aside in a directory.
 
@@ -140,17 +127,20 @@ def _begin(
             descriptor = os.open(aside, flags, 0o666 if mode is None else 0o600)
         except FileExistsError:
             continue
-        except FileNotFoundError:
-            if not (is_folder and os.path.isdir(directory)):
-                raise
-            continue  # It was removed before it was opened.
+        except OSError as error:
+            with contextlib.suppress(OSError):  # NFS may have created it all the same.
+                os.remove(aside)
+            was_removed = is_folder and isinstance(error, FileNotFoundError)
+            if was_removed and os.path.isdir(directory):
+                continue  # By another process, before it was locked.
+            raise
         with contextlib.suppress(OSError):  # Without locks, nobody removes it either.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if is_at(descriptor, aside):
+        if os.path.exists(aside):
             break
-        os.close(descriptor)  # It was removed before it was locked.
-    if mode not in (None, stat.S_IMODE(os.fstat(descriptor).st_mode)):
-        os.fchmod(descriptor, mode)
+        os.close(descriptor)
+    if mode not in (None, stat.S_IMODE(os.stat(aside).st_mode)):
+        os.chmod(aside, mode)
     return aside, descriptor
 
 

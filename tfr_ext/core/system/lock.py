@@ -10,7 +10,7 @@ import pwd
 import time
 from collections.abc import Iterator
 
-from tfr_ext.core.files import aside_name, is_at, remove_abandoned
+from tfr_ext.core.files import aside_name, remove_abandoned
 
 _NAME = ".tfr_ext.lock"
 # For how long another process may look whether it can remove a lock.
@@ -116,8 +116,9 @@ def _locked(path: str, work: str) -> int:
                 flush=True,
             )
             return descriptor
-        if is_at(descriptor, path):
-            return descriptor
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
         os.close(descriptor)  # Its holder has just ended and removed the file.
 
 
@@ -126,7 +127,7 @@ def _opened(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except PermissionError:
-        if not os.path.lexists(path):
+        if not os.path.lexists(path) or os.lstat(path).st_uid == os.geteuid():
             raise
     try:
         return os.open(path, os.O_RDONLY)  # That is enough to lock it.
