@@ -18,8 +18,8 @@ from absl import flags
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.flags import flag_types, path_flags
 from pipelines.start import command
-from tfr_ext.core.files import check_may_write
 from tfr_ext.evaluation import comparison, runs
+from tfr_ext.training import written
 
 FLAGS = flags.FLAGS
 
@@ -54,15 +54,17 @@ def compare(arguments: list[str]) -> None:
             f"{' '.join(arguments) or 'none'}."
         )
     compared_runs = runs.parse(arguments)
-    files = None
-    if FLAGS.output_dir is not None:
-        files = comparison_files.files(FLAGS.output_dir)
-        files.check(
-            runs.in_collection(path)[1]
-            for paths in compared_runs.values()
-            for path in paths
-        )
-        check_may_write(FLAGS.output_dir)
+    if FLAGS.output_dir is None:
+        _compare(compared_runs, None)
+        return
+    files = comparison_files.files(FLAGS.output_dir)
+    paths = (path for several in compared_runs.values() for path in several)
+    with files.alone("comparison", (runs.in_collection(path)[1] for path in paths)):
+        _compare(compared_runs, files)
+
+
+def _compare(compared_runs: dict[str, list[str]], files: written.Files | None) -> None:
+    """Compares runs, and writes the files of --output_dir."""
     compared = comparison.compare(
         compared_runs, compare_flags.read(FLAGS.metrics, FLAGS.seed)
     )

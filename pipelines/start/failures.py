@@ -147,11 +147,11 @@ def _closed_place(
         path, why = error.filename, os.strerror(error.errno)
     if not isinstance(path, str) or _may_write(path):
         return None
-    path = os.path.abspath(path)
+    path = os.path.realpath(path)
     for name in _PLACES:
         given = values.get(name) or []
         for place in [given] if isinstance(given, str) else given:
-            folder = os.path.abspath(place)
+            folder = os.path.realpath(place)
             if name == "output":
                 folder = os.path.dirname(folder)
             # A missing folder of the place may be what could not be made.

@@ -56,7 +56,7 @@ def test_each_file_that_is_written(command, fault, disk):
         assert TOLD[fault] in line, event
         # `prepare` tidies its folder of work when it is started again.
         left = [name for name in disk.results() if not name.startswith(".prepare/")]
-        assert not [name for name in left if ".writing" in name]
+        assert not [name for name in left if "writing" in name]
         disk.has_room_again()
         goes_on(disk, command, expected)
 

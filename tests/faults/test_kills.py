@@ -12,7 +12,7 @@ import pytest
 from tests.faults.disturbed import COMMANDS, assert_finished, kinds
 
 # Where a kill was.
-WINDOWS = {"checkpoints/": "a checkpoint", "-writing-": "an export"}
+WINDOWS = {"checkpoints/": "a checkpoint", "-version/": "an export"}
 
 
 def assert_exports_are_whole(disk, expected):

@@ -1,10 +1,12 @@
-"""Commands of a user who may not write where they are told to.
+"""Commands that may not write where they are told to: no right, or another's lock.
 
 Each ends with one line that names the flag and the directory, and changes nothing.
 """
 
+import contextlib
 import os
 import pathlib
+import re
 import shutil
 import stat
 import tempfile
@@ -14,6 +16,7 @@ import pytest
 from tests import fork_server
 from tests.faults.disturbed import COMMANDS
 from tests.files import content, write_run, write_text
+from tfr_ext.core.system import lock
 
 # A user to whom no file belongs.
 NOBODY = 65534
@@ -102,3 +105,70 @@ def test_a_directory_that_may_not_be_written(command, there, root):
     finally:
         closed.chmod(0o755)
         shutil.rmtree(out, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def held(command, root):
+    """Holds the lock of what a command writes; gives the lock file."""
+    out = root / "out"
+    out.mkdir()
+    place = out
+    if command == "rank":
+        place = out / "ranked.trec"
+    elif command == "export":
+        place = out / "export"
+    hold = lock.alone_with if command == "rank" else lock.alone
+    try:
+        with hold(str(place), "something"):
+            (path,) = [*out.rglob("*.lock")]
+            yield path
+    finally:
+        shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("command", FLAGS)
+def test_a_place_that_another_process_holds(command, root):
+    with held(command, root):
+        before = state(root)
+        done = run(command, root)
+        (line,) = done.stderr.splitlines()
+        assert done.returncode == 1
+        assert re.fullmatch(
+            r"Error: This \w+ cannot start: another process is "
+            rf"(at work in|writing) {root}/out\S*\. Wait for it to end, or choose "
+            r"another (directory|file)\.",
+            line,
+        ), line
+        assert state(root) == before
+
+
+@pytest.mark.first_case("may_read")
+@pytest.mark.parametrize("command", sorted(FLAGS))
+@pytest.mark.parametrize("may_read", [True, False])
+def test_the_lock_of_another_user(may_read, command, root):
+    """One that nobody holds is in nobody's way, unless that cannot be found out."""
+    user = user_without_rights()
+    if user is None:
+        pytest.skip("only root can make files of another user")
+    with held(command, root) as path:
+        mode = path.stat().st_mode
+    path.parent.mkdir(parents=True)
+    path.touch()
+    path.chmod(mode if may_read else 0o600)
+    for folder in {root / "out", path.parent}:
+        folder.chmod(0o777)
+    try:
+        done = run(command, root, user)
+        if may_read:
+            assert done.returncode == 0, done.stderr
+            assert not path.exists()
+        else:
+            assert done.returncode == 1
+            assert done.stderr == (
+                f"Error: {path} belongs to root and cannot be read, so nothing says "
+                "whether a process of root is at work there. If none is, remove this "
+                "file, or have root remove it.\n"
+            )
+            assert path.exists()
+    finally:
+        shutil.rmtree(root / "out")

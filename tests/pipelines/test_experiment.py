@@ -16,6 +16,7 @@ import pytest
 from pipelines.experiments import candidates, cells, processes, selection
 from tests.commands import ROOT, run_command
 from tests.pipelines.experiments import flags_of, write_folds
+from tfr_ext.core.files import aside_name
 from tfr_ext.training import TrainingConfig
 
 
@@ -162,7 +163,7 @@ def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(tmp_path)
     wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in "abc"]
     for name, files in {
         "a": {"metrics.json": "{}", cells.SECONDS: "7.5\n"},
-        "b": {"metrics.json": "{}", f"{cells.SECONDS}.writing": ""},
+        "b": {"metrics.json": "{}", aside_name(cells.SECONDS, "0123abcd"): ""},
     }.items():
         (tmp_path / name).mkdir()
         for file, text in files.items():
@@ -172,7 +173,7 @@ def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(tmp_path)
     assert sent == ["c"]  # Nothing is told of what was finished before.
     assert [cell.seconds() for cell in wanted[:2]] == [7.5, 0.0]
     assert all(cell.is_settled for cell in wanted)
-    assert not (tmp_path / "b" / f"{cells.SECONDS}.writing").exists()
+    assert {*os.listdir(tmp_path / "b")} == {"metrics.json", cells.SECONDS}
 
 
 def test_a_cell_that_was_finished_when_its_process_was_killed_is_settled(tmp_path):

@@ -1,13 +1,12 @@
 """No command touches files that it did not write, and none two runs at a time."""
 
 import os
-import subprocess
-import sys
+import re
 
 import pytest
 
 from pipelines.flags import path_flags
-from tests.commands import ROOT, SMALL, run_command, told
+from tests.commands import SMALL, run_command, told
 from tests.files import content
 from tfr_ext.core.system import lock
 from tfr_ext.training import written
@@ -84,6 +83,62 @@ def test_every_flag_that_is_a_path_is_in_the_table():
 def test_ways_to_leave_a_flag_empty(arguments):
     assert path_flags.is_empty_in(["command", *arguments], "x")
     assert not path_flags.is_empty_in(["command", *arguments, "--x=a"][2:], "x")
+
+
+# An input of each command in the place of one of its outputs.
+INPUTS = [
+    ("train", "--dataset=text", "--train_path={in}/run.trec"),
+    ("train", "--rerank_run={in}/run.trec"),
+    ("train_gbm", "--dataset=text", "--test_path={in}/metrics.json"),
+    ("evaluate", "--run={in}/run.trec"),
+    ("evaluate", "--scores={in}/metrics.json"),
+    ("evaluate", "--scores=absent", "--dataset=text", "--test_path={in}/flags.cfg"),
+    ("compare", "{in}/comparison.json", "{out}/../b"),
+    ("experiment", *GIVEN["experiment"], "--valid_path={in}/cells.tsv"),
+    ("fuse", "{in}", "{out}/../b"),
+    ("fuse", "{out}/../b", "{in}/run.trec"),
+    ("fuse", "{out}/../b", "--qrels={in}/flags.cfg"),
+    ("prepare", "--dataset=text", "--train_path={in}/train-00000-of-00001.tfrecord"),
+    ("rank", "--input={in}/a.csv", "--export={out}/../b"),
+    ("rank", "--input={out}/../b/new.txt", "--export={in}"),
+]
+
+
+@pytest.mark.first_case("given")
+@pytest.mark.parametrize("through", ["a linked folder", "itself", "a link"])
+@pytest.mark.parametrize("given", INPUTS, ids=" ".join)
+def test_an_input_is_not_replaced(given, through, tmp_path):
+    """Also where the command has written it, and is to overwrite it."""
+    command, *flags = given
+    out, place = tmp_path / "out", tmp_path / "in"
+    names = OUTPUTS.get(command, ("a.csv",))
+    written.Files(command, "", str(out), [x.partition("/")[0] for x in names]).claim()
+    for name in names:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("1 qid:1 1:1\n")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "new.txt").write_text("qid:1 1:1\n")
+    if through == "itself":
+        place = out
+    elif through == "a linked folder":
+        place.symlink_to(out)
+    else:
+        place.mkdir()
+        for name in os.listdir(out):
+            (place / name).symlink_to(out / name)
+    if through == "a link" and "{in}" in (*flags, flags[-1].partition("=")[2]):
+        pytest.skip("a folder is not a link of its files")
+    where = {"rank": "--output={out}/a.csv", "train": "--model_dir={out}"}
+    where["train_gbm"] = where["train"]
+    flags.append(where.get(command, "--output_dir={out}"))
+    if command in ("train", "train_gbm", "prepare", "rank"):
+        flags.append("--overwrite")
+    before = content(out)
+    flags = [flag.format(**{"in": place, "out": out}) for flag in flags]
+    message = told(run_command(f"pipelines.{command}", *flags, check=False))
+    assert re.search("is an input|which is an input|also holds the source", message)
+    assert str(out) in message
+    assert content(out) == before
 
 
 @pytest.mark.parametrize("command", GIVEN)
@@ -180,39 +235,6 @@ def test_links_are_not_followed(tmp_path):
     ours.remove()
     assert os.listdir(elsewhere) == ["mine.txt"]  # The checkpoint was ours.
     assert not (out / "a").is_symlink() and (out / "checkpoints").is_symlink()
-
-
-def test_a_kill_frees_the_lock_and_nothing_is_left(tmp_path):
-    out = tmp_path / "deep" / "out"
-    code = (
-        "import sys, time; from tfr_ext.core.system import lock\n"
-        f"with lock.alone({str(out)!r}, 'training'): print('held', flush=True); "
-        "time.sleep(99)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(ValueError, match=f"Another training is running in {out}"):
-            with lock.alone(str(out), "training"):
-                pass
-        holder.kill()
-    with lock.alone(str(out), "training"):
-        pass
-    assert os.listdir(out) == []
-    with lock.alone(str(tmp_path / "new" / "out"), "training"):
-        pass
-    assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize("command", ["train", "experiment", "prepare"])
-def test_a_second_process_is_refused(command, tmp_path):
-    flags = [flag.format(out=tmp_path) for flag in GIVEN[command]]
-    work = {"train": "training", "prepare": "preparation"}.get(command, command)
-    with lock.alone(str(tmp_path), work):
-        message = told(run_command(f"pipelines.{command}", *flags, check=False))
-    assert f"Another {work} is running in {tmp_path}" in message
-    assert os.listdir(tmp_path) == []
 
 
 def test_without_locks_it_goes_on_and_says_so(tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from tests import elwc_files
 from tests.commands import run_command
+from tests.files import content
 from tests.helpers import make_lists
 from tfr_ext import data, losses, models
 from tfr_ext.data.elwc.message import ExampleListWithContext
@@ -130,6 +132,23 @@ def test_a_bare_process_gets_the_same_scores(exported, tmp_path):
     for name in ("masked", "rank", "elwc", "tensorflow/serving/predict"):
         np.testing.assert_allclose(results[name][real], expected[real], rtol=1e-5)
         assert (results[name][~real] == np.finfo(np.float32).min).all()
+
+
+def test_exports_at_once_are_versions_of_their_own(exported, tmp_path):
+    """The second one begins and ends while the first is being checked."""
+    model, _, version = exported
+    made = []
+
+    def meanwhile(scorer):
+        made.append(exporter.export_ranker(model, str(tmp_path)))
+
+    made.append(exporter.export_ranker(model, str(tmp_path), check=meanwhile))
+    assert made == [str(tmp_path / "1"), str(tmp_path / "2")]
+    assert sorted(os.listdir(tmp_path)) == ["1", "2"]
+    for one in made:
+        assert (
+            content(pathlib.Path(one)).keys() == content(pathlib.Path(version)).keys()
+        )
 
 
 def load_again(version):

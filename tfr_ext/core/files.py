@@ -1,13 +1,26 @@
-"""Files that are written whole or not at all, and errors that name a file."""
+"""Files and folders that are written whole or not at all, and errors that name a file.
+
+They are written aside: under a name of their own in the same folder, with a lock that
+the operating system releases when the process ends, however that happens. Whoever next
+writes there removes what nobody holds.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import io
 import os
+import re
+import secrets
+import shutil
+import stat
 from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
+# Names of what is written aside, and of the locks of outputs: nobody else's.
+ASIDE = re.compile(r"\.tfr_ext-writing-[0-9a-f]{8}-[^/]*")
 # Errors of a write; others may come from what makes the content, such as a server.
 _OF_A_WRITE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 
@@ -56,23 +69,103 @@ def check_may_write(directory: str) -> None:
         raise OSError(code, os.strerror(code), directory)
 
 
-@contextlib.contextmanager
-def text_file(path: str) -> Iterator[TextIO]:
-    """Opens a file to write text to; an error names it.
+def aside_name(name: str, token: str) -> str:
+    """Returns a name that `ASIDE` matches, short enough for every file system.
 
     Args:
-        path: the file.
+        name: the name of what is written.
+        token: eight hexadecimal digits.
     """
-    with named(path), open(path, "w", encoding="utf-8") as file:
-        yield file
+    return f".tfr_ext-writing-{token}-{name[-40:]}"
+
+
+def remove_abandoned(directory: str) -> None:
+    """Removes what killed processes have left aside in a directory.
+
+    What a living process holds stays, as does every file under another name.
+
+    Args:
+        directory: the directory; nothing happens if it does not exist.
+    """
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(directory)
+    for path in (os.path.join(directory, x) for x in names if ASIDE.fullmatch(x)):
+        # It is held, has just gone, or belongs to somebody else.
+        with contextlib.suppress(OSError):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(path, flags)
+            try:
+                # A shared lock, as NFS gives no other one to readers.
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    os.remove(path)
+            finally:
+                os.close(descriptor)
+
+
+def _begin(
+    path: str, mode: int | None = None, is_folder: bool = False
+) -> tuple[str, int]:
+    """Creates a file or a folder aside; returns its path and its locked descriptor.
+
+    Args:
+        path: the file or the folder that it is to become.
+        mode: its permissions; None for those of a new one.
+        is_folder: whether it is a folder.
+    """
+    directory, name = os.path.split(path)
+    remove_abandoned(directory)
+    flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
+    while True:
+        aside = os.path.join(directory, aside_name(name, secrets.token_hex(4)))
+        try:
+            if is_folder:
+                os.mkdir(aside)
+            descriptor = os.open(aside, flags, 0o666 if mode is None else 0o600)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            with contextlib.suppress(OSError):  # NFS may have created it all the same.
+                os.remove(aside)
+            was_removed = is_folder and isinstance(error, FileNotFoundError)
+            if was_removed and os.path.isdir(directory):
+                continue  # By another process, before it was locked.
+            raise
+        with contextlib.suppress(OSError):  # Without locks, nobody removes it either.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.path.exists(aside):
+            break
+        os.close(descriptor)
+    if mode not in (None, stat.S_IMODE(os.stat(aside).st_mode)):
+        os.chmod(aside, mode)
+    return aside, descriptor
+
+
+def _replaced(path: str) -> str | None:
+    """Returns the file that a write replaces, past all links.
+
+    None for what cannot be replaced, such as a pipe or a device.
+    """
+    file = os.path.realpath(path)
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return file
+    is_file = stat.S_ISREG(there.st_mode) and os.path.exists(file)
+    return file if is_file and os.path.samestat(there, os.stat(file)) else None
 
 
 @contextlib.contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
     """Opens a file that is there whole after the block, or not at all.
 
-    It is written under another name and renamed at the end. After an error nothing is
-    left behind, and an existing file stays unchanged.
+    It is written aside and renamed at the end. After an error nothing is left behind,
+    and an existing file stays unchanged. A file that is replaced keeps its permissions.
+    A link stays, and what it points to is replaced. A pipe or a device is written
+    directly.
 
     Args:
         path: the file; missing directories are created.
@@ -87,27 +180,78 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
         >>> os.listdir(os.path.dirname(path))
         ['run.trec']
     """
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    aside = f"{path}.writing"
-    try:
-        with named(path):
-            with open(aside, "wb") as file:
+    with named(path):
+        target = _replaced(path)
+        if target is None:
+            with open(path, "wb") as file:
+                yield file
+            return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        mode = None
+        with contextlib.suppress(FileNotFoundError):
+            mode = stat.S_IMODE(os.stat(target).st_mode)
+        aside, descriptor = _begin(target, mode)
+        try:
+            with open(descriptor, "wb") as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(aside)
-        raise
+                os.fsync(descriptor)
+                os.replace(aside, target)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(aside)
+            raise
+
+
+@contextlib.contextmanager
+def text_file(path: str) -> Iterator[TextIO]:
+    """Opens a text file that is there whole after the block, or not at all.
+
+    Args:
+        path: the file, see `whole_file`.
+    """
+    with whole_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8")
+        try:
+            yield text
+        finally:
+            text.detach()
 
 
 def write_atomically(path: str, text: str) -> None:
     """Writes a text file that is there whole, or not at all.
 
     Args:
-        path: the file.
+        path: the file, see `whole_file`.
         text: its whole content.
     """
     with whole_file(path) as file:
         file.write(text.encode())
+
+
+@contextlib.contextmanager
+def folder_aside(directory: str) -> Iterator[str]:
+    """Makes a folder in which something is written until it is complete.
+
+    The block renames the folder; after an error it is removed.
+
+    Args:
+        directory: where it is, which is created if it does not exist.
+
+    Examples:
+        >>> import tempfile
+        >>> directory = tempfile.mkdtemp()
+        >>> with folder_aside(directory) as folder:
+        ...     with text_file(os.path.join(folder, "model.json")) as file:
+        ...         _ = file.write("{}")
+        ...     os.rename(folder, os.path.join(directory, "1"))
+        >>> os.listdir(directory)
+        ['1']
+    """
+    os.makedirs(directory, exist_ok=True)
+    aside, descriptor = _begin(os.path.join(directory, "version"), is_folder=True)
+    try:
+        yield aside
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+        os.close(descriptor)

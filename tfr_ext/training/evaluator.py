@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfr_ext import objectives
-from tfr_ext.core.files import check_may_write, write_atomically
+from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
@@ -113,10 +113,18 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
         >>> folder.cleanup()
     """
     files = _output_files(config)
-    if files is not None:
-        sources = (config.export, config.run, config.scores)
-        files.check([*filter(None, sources), *data_splits.paths(config.data)])
-        check_may_write(files.directory)
+    if files is None:
+        return _evaluate(config, None)
+    sources = (config.export, config.run, config.scores)
+    inputs = [*filter(None, sources), *data_splits.paths(config.data)]
+    with files.alone("evaluation", inputs):
+        return _evaluate(config, files)
+
+
+def _evaluate(
+    config: EvaluationConfig, files: written.Files | None
+) -> EvaluationResult:
+    """Evaluates, and writes the files of `output_dir`."""
     names = queries.parse_names(config.metrics.metrics)
     convention = config.metrics.convention()
     for name in names:

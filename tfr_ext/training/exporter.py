@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
+from tfr_ext.core.files import folder_aside
 from tfr_ext.core.telling import say
 from tfr_ext.data.batches.batching import FEATURES, score_lists
 from tfr_ext.data.elwc.features import ElwcFeatures
@@ -34,8 +34,6 @@ __all__ = [
     "next_version",
     "signatures",
 ]
-
-_ASIDE = ".tfr_ext-writing-"
 
 
 def next_version(export_dir: str) -> str:
@@ -86,11 +84,6 @@ def export_ranker(
     """
     if isinstance(model, Sequence):
         model = model[0] if len(model) == 1 else combined_model(model, combination)
-    os.makedirs(export_dir, exist_ok=True)
-    for name in os.listdir(export_dir):
-        if name.startswith(_ASIDE):  # A killed process has left it.
-            shutil.rmtree(os.path.join(export_dir, name))
-    target = next_version(export_dir)
     module = tf.Module()
     if which_keras.IS_KERAS_2:
         module.model = model
@@ -100,9 +93,7 @@ def export_ranker(
     num_features = model.input[FEATURES].shape[-1]
     in_protos = elwc_features or float_features(num_features)
     functions = signatures(model, in_protos)
-    aside = tempfile.mkdtemp(prefix=_ASIDE, dir=export_dir)
-    try:
-        os.chmod(aside, 0o755)  # The mode of mkdtemp would keep a server out.
+    with folder_aside(export_dir) as aside:
         tf.saved_model.save(module, aside, signatures=functions)
         if REGRESS_SIGNATURE in functions:
             _set_method(aside, REGRESS_SIGNATURE)
@@ -122,10 +113,21 @@ def export_ranker(
             {"takes_missing": fills_missing(model), **(about or {})},
         )
         check(ExportedScorer(aside))
-        os.rename(aside, target)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return target
+        return _publish(aside, export_dir)
+
+
+def _publish(aside: str, export_dir: str) -> str:
+    """Renames a complete version to the next one, and returns its path."""
+    while True:
+        target = next_version(export_dir)
+        try:
+            os.rename(aside, target)
+        except OSError as error:
+            # Another process has just published a version of this number.
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            continue
+        return target
 
 
 def _set_method(version: str, signature: str) -> None:

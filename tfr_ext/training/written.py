@@ -12,10 +12,11 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tfr_ext.core.files import write_atomically
+from tfr_ext.core.files import ASIDE, check_may_write, write_atomically
 from tfr_ext.core.settings import given
+from tfr_ext.core.system import lock
 from tfr_ext.training.fitting import checkpoints
 
 # In these directories a command writes only files with such names; others stay.
@@ -26,7 +27,7 @@ _INSIDE = {
 # The runs of the models of an ensemble.
 _INSIDE["models"] = re.compile(
     r"\d+/(metrics\.json|[a-z_.]+\.tsv|[a-z_.]+\.trec|curves\.png|flags\.cfg"
-    r"|\.written_by_train"
+    rf"|\.written_by_train|{ASIDE.pattern}"
     rf"|checkpoints/({_INSIDE['checkpoints'].pattern})"
     rf"|tensorboard/{_INSIDE['tensorboard'].pattern})"
 )
@@ -107,6 +108,23 @@ class Files:
                 "would replace: "
                 f"{', '.join(foreign)}. Name another directory, or move them away."
             )
+
+    @contextlib.contextmanager
+    def alone(self, work: str, inputs: Iterable[str] = ()) -> Iterator[None]:
+        """Checks as `check` does, and locks the directory.
+
+        Args:
+            work: what the command does, for messages.
+            inputs: files and directories that it reads.
+
+        Raises:
+            ValueError: see `check`, or if another process is at work there.
+            OSError: if this user may not write there.
+        """
+        self.check(inputs)
+        check_may_write(self.directory)
+        with lock.alone(self.directory, work):
+            yield
 
     def claim(self) -> None:
         """Records all names, and those of earlier files that still exist.

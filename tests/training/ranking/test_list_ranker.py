@@ -579,11 +579,12 @@ def test_no_file_is_replaced_unasked(world, tmp_path):
     )
     model = os.path.join(world.export, "1", "saved_model.pb")
     (tmp_path / "link.trec").symlink_to(path)
-    for where in (path, tmp_path / "link.trec", model):
+    new = os.path.join(world.export, "1", "new.trec")
+    for where in (path, tmp_path / "link.trec", model, new):
         again = dataclasses.replace(
             config, output=str(where), format="trec", overwrite=True
         )
-        with pytest.raises(ValueError, match="is an input file, and would be replaced"):
+        with pytest.raises(ValueError, match="is an input file|which is an input"):
             rank(again)
     with pytest.raises(ValueError, match="must be a file, but is something else"):
         rank(dataclasses.replace(config, output=str(tmp_path), format="trec"))
@@ -620,14 +621,24 @@ def test_a_command_that_is_killed_leaves_no_output(world, tmp_path, sent):
         # A test may run in the background, where shells hide it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    aside = tmp_path / "out" / "a.trec.writing"
+    new = RankConfig(export=world.export, input=tmp_path / "new.txt", output=output)
+    (tmp_path / "new.txt").write_text("qid:a 1:1\n")
+
+    def written_aside():
+        found = [*(tmp_path / "out").glob(".tfr_ext-writing-*-a.trec")]
+        return sum(path.stat().st_size for path in found)
+
     with open(pipe, "w") as file:
         file.writelines(f"qid:{row // 100}\n" for row in range(320_000))
         file.flush()
         deadline = time.monotonic() + 60
-        while not (aside.exists() and aside.stat().st_size):
+        while not written_aside():
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.05)
+        with pytest.raises(ValueError, match="another process is writing .*a.trec"):
+            rank(new)
+        rank(dataclasses.replace(new, output=str(tmp_path / "out" / "b.trec")))
+        assert written_aside()
         process.send_signal(sent)
         told = process.communicate()[1]
     assert not output.exists()
@@ -635,9 +646,6 @@ def test_a_command_that_is_killed_leaves_no_output(world, tmp_path, sent):
         assert process.returncode == -sent
     else:
         assert process.returncode == 128 + sent and told.endswith("\nStopped.\n")
-    (tmp_path / "new.txt").write_text("qid:a 1:1\n")
-    rank(
-        RankConfig(export=world.export, input=tmp_path / "new.txt", output=output)
-    )  # Over what was left aside.
-    assert os.listdir(tmp_path / "out") == ["a.trec"]
+    rank(new)  # It removes what was left aside.
+    assert sorted(os.listdir(tmp_path / "out")) == ["a.trec", "b.trec"]
     assert len(output.read_text().splitlines()) == 1

@@ -1,13 +1,20 @@
-"""Admits one process at a time to a directory."""
+"""Admits one process at a time to a directory, or to a file that it writes."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import pwd
+import time
 from collections.abc import Iterator
 
+from tfr_ext.core.files import aside_name, remove_abandoned
+
 _NAME = ".tfr_ext.lock"
+# For how long another process may look whether it can remove a lock.
+_SECONDS = 0.2
 
 
 @contextlib.contextmanager
@@ -16,20 +23,57 @@ def alone(directory: str, work: str) -> Iterator[None]:
 
     The operating system releases the lock when the process ends, however that happens.
     The lock file is removed at the end, and so is the directory if this created it and
-    it is empty.
+    it is empty. What killed processes have left aside there is removed.
 
     Args:
         directory: the directory, which is created if it does not exist.
         work: what the process does there, such as 'training', for messages.
 
     Raises:
-        ValueError: if another process holds the lock.
+        ValueError: if another process holds the lock, or may hold it.
     """
+    with _held(directory, _NAME, work, f"is at work in {directory}", "directory"):
+        remove_abandoned(directory)
+        yield
+
+
+@contextlib.contextmanager
+def alone_with(path: str, work: str) -> Iterator[None]:
+    """Locks a file, so that only one process at a time writes it.
+
+    Others may write other files in its directory.
+
+    Args:
+        path: the file, which need not exist, or a link to it.
+        work: what the process does, such as 'ranking', for messages.
+
+    Raises:
+        ValueError: if another process holds the lock, or may hold it.
+    """
+    directory, name = os.path.split(os.path.realpath(path))
+    # Killed processes leave it as they leave what they write aside.
+    token = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+    lock = aside_name(f"{name}.lock", token)
+    with _held(directory, lock, work, f"is writing {path}", "file"):
+        yield
+
+
+@contextlib.contextmanager
+def _held(
+    directory: str, name: str, work: str, does: str, place: str
+) -> Iterator[None]:
+    """Holds a lock file in a directory."""
     made = _make(directory)
-    path = os.path.join(directory, _NAME)
+    path = os.path.join(directory, name)
     descriptor = None
     try:
-        descriptor = _locked(path, work)
+        try:
+            descriptor = _locked(path, work)
+        except BlockingIOError:
+            raise ValueError(
+                f"This {work} cannot start: another process {does}. Wait for it to "
+                f"end, or choose another {place}."
+            ) from None
         yield
     finally:
         if descriptor is not None:
@@ -43,11 +87,16 @@ def alone(directory: str, work: str) -> Iterator[None]:
 
 
 def _locked(path: str, work: str) -> int:
-    """Returns the descriptor of a file that is locked and still exists."""
+    """Returns the descriptor of a file that is locked and still exists.
+
+    Raises:
+        BlockingIOError: if another process holds the lock.
+    """
+    deadline = time.monotonic() + _SECONDS
     while True:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = _opened(path)
         except FileNotFoundError:
             if os.path.islink(path):  # To a directory that does not exist.
                 raise
@@ -56,10 +105,10 @@ def _locked(path: str, work: str) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise ValueError(
-                f"Another {work} is running in {os.path.dirname(path)}. Wait for it to "
-                "end, or choose another directory."
-            ) from None
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+            continue
         except OSError as error:
             print(
                 f"{path} cannot be locked ({error.strerror}). Make sure that no other "
@@ -71,6 +120,32 @@ def _locked(path: str, work: str) -> int:
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         os.close(descriptor)  # Its holder has just ended and removed the file.
+
+
+def _opened(path: str) -> int:
+    """Opens a lock file, which another user may have made."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except PermissionError:
+        if not os.path.lexists(path) or os.lstat(path).st_uid == os.geteuid():
+            raise
+    try:
+        return os.open(path, os.O_RDONLY)  # That is enough to lock it.
+    except PermissionError:
+        owner = _owner(path)
+        raise ValueError(
+            f"{path} belongs to {owner} and cannot be read, so nothing says whether a "
+            f"process of {owner} is at work there. If none is, remove this file, or "
+            f"have {owner} remove it."
+        ) from None
+
+
+def _owner(path: str) -> str:
+    number = os.lstat(path).st_uid
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 def _make(directory: str) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
-from tfr_ext.core.files import write_atomically
+from tfr_ext.core.files import ASIDE, write_atomically
 from tfr_ext.core.system import termination
 from tfr_ext.training.fitting import replicas
 from tfr_ext.training.fitting.run_progress import (
@@ -30,7 +30,7 @@ from tfr_ext.training.fitting.run_progress import (
 _CHECKPOINT = re.compile(r"(last|best)-\d+(-\d+)?(_temp|\.[^/]*)")
 # Found in the names that a model of the other Keras gives its variables.
 _OTHER_KERAS = "/_operations/" if which_keras.IS_KERAS_2 else "/layer_with_weights-"
-FILES = re.compile(rf"{_CHECKPOINT.pattern}|state\.json(\.writing)?")
+FILES = re.compile(rf"{_CHECKPOINT.pattern}|state\.json|{ASIDE.pattern}")
 
 
 @dataclasses.dataclass(frozen=True)

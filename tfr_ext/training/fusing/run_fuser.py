@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfr_ext.core.files import check_may_write, write_atomically
+from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
@@ -74,12 +75,18 @@ def fuse(config: FusionConfig) -> FusionResult:
         >>> result.evaluation.metrics, result.weights
         ({'mrr': 1.0}, (0.25, 0.75))
     """
-    files = None
-    if config.output_dir is not None:
-        files = written.Files("fuse", "output_dir", config.output_dir, _FILES)
-        given_files = [*config.runs, config.qrels, config.valid_qrels]
-        files.check(filter(None, given_files))
-        check_may_write(files.directory)
+    if config.output_dir is None:
+        return _fuse(config, None)
+    files = written.Files("fuse", "output_dir", config.output_dir, _FILES)
+    inputs = [*config.runs, *filter(None, (config.qrels, config.valid_qrels))]
+    # Of a directory, the files of these names are read.
+    inputs += [os.path.join(run, name) for run in config.runs for name in _FILES]
+    with files.alone("fusion", filter(os.path.exists, inputs)):
+        return _fuse(config, files)
+
+
+def _fuse(config: FusionConfig, files: written.Files | None) -> FusionResult:
+    """Fuses, and writes the files of `output_dir`."""
     fused = [fused_runs.find(path) for path in config.runs]
     judged = _judged(config, fused)
     names, convention = _convention(config, fused, list(judged.values()))

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfr_ext.core.files import whole_file
 from tfr_ext.core.settings import given
+from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
 from tfr_ext.data import file_names, text_files
 from tfr_ext.training.ranking import list_checks, ranked_formats, unlabelled
@@ -105,7 +106,7 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
     if scorer is None:
         assert config.export is not None
         scorer = load_scorer(config.export)
-    with _opened(config) as file:
+    with _opened(config, files) as file:
         try:
             result = _rank(config, scorer, files, file)
         except _SomeUnnamedError as error:
@@ -134,17 +135,21 @@ def _check_output(config: RankConfig, files: Sequence[str]) -> None:
         ValueError: if it would.
     """
     path = config.output
-    if path is None or path == STANDARD or not os.path.lexists(path):
+    if path is None or path == STANDARD:
         return
     where = given("output", path)
-    if not os.path.isfile(path):
+    if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError(f"{where} must be a file, but is something else.")
-    read = [config.export, *files]
-    if any(other is not None and is_within(path, other) for other in read):
+    if any(is_within(path, file) for file in files):
         raise ValueError(
             f"{where} is an input file, and would be replaced. Name another file."
         )
-    if not config.overwrite:
+    if config.export is not None and is_within(path, config.export):
+        raise ValueError(
+            f"{where} is in {given('export', config.export)}, which is an input. Name "
+            "a file elsewhere."
+        )
+    if os.path.exists(path) and not config.overwrite:
         raise ValueError(
             f"{where} exists already. Name another file, or replace it with "
             "`overwrite=True`."
@@ -152,15 +157,17 @@ def _check_output(config: RankConfig, files: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _opened(config: RankConfig) -> Iterator[BinaryIO]:
-    """Opens the file to which the ranked lists are written."""
+def _opened(config: RankConfig, files: Sequence[str]) -> Iterator[BinaryIO]:
+    """Opens the file to which the ranked lists are written, and locks it."""
     assert config.output is not None
     if config.output == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with whole_file(config.output) as file:
-        yield file
+    with lock.alone_with(config.output, "ranking"):
+        _check_output(config, files)  # Another ranking may just have written it.
+        with whole_file(config.output) as file:
+            yield file
 
 
 def _rank(
