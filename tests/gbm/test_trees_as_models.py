@@ -4,14 +4,13 @@ import csv
 import dataclasses
 import os
 import pathlib
-import random
 import shutil
 import sys
 
 import numpy as np
 import pytest
 
-from tests.files import content, write_letor
+from tests.files import content, damages, write_letor
 from tests.helpers import make_lists
 from tests.tables import frame
 from tfr_ext import gbm
@@ -207,22 +206,6 @@ def finished(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     result = trained(as_text(folder), folder, request.param, num_models=2)
     return request.param, pathlib.Path(result.model_dir)
-
-
-def damages(data, number):
-    """Yields what may become of the bytes of a file."""
-    rng = random.Random(1)
-    yield from (b"", data + data, data[:-1], data + b"\n", bytes(len(data)))
-    for i in range(number - 5):
-        damaged, (a, b) = bytearray(data), rng.sample(range(len(data)), 2)
-        if i % 3 == 0:
-            damaged[a] ^= 1 << rng.randrange(8)
-        elif i % 3 == 1:
-            damaged[a : a + 64], damaged[b : b + 64] = (
-                data[b : b + 64],
-                data[a : a + 64],
-            )
-        yield data[:a] if i % 3 == 2 else bytes(damaged)
 
 
 def test_no_library_sees_a_model_that_is_damaged(finished, tmp_path, monkeypatch):
