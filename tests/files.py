@@ -79,3 +79,19 @@ def event_values(directory, tag):
                 if value.tag == tag:
                     values[event.step] = float(tf.make_ndarray(value.tensor))
     return [values[step] for step in sorted(values)]
+
+
+def damages(data, number):
+    """Yields what may become of the bytes of a file."""
+    rng = random.Random(1)
+    yield from (b"", data + data, data[:-1], data + b"\n", bytes(len(data)))
+    for i in range(number - 5):
+        damaged, (a, b) = bytearray(data), rng.sample(range(len(data)), 2)
+        if i % 3 == 0:
+            damaged[a] ^= 1 << rng.randrange(8)
+        elif i % 3 == 1:
+            damaged[a : a + 64], damaged[b : b + 64] = (
+                data[b : b + 64],
+                data[a : a + 64],
+            )
+        yield data[:a] if i % 3 == 2 else bytes(damaged)

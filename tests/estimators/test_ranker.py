@@ -1,15 +1,20 @@
 """The estimator: equal to training by settings, and at home in scikit-learn."""
 
+import json
 import pickle
+import re
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import tfr_ext
+from tests.files import damages
 from tests.helpers import assert_same_scores, assert_within, metric_ranges
 from tfr_ext import evaluation
 from tfr_ext.data import RankingLists
+from tfr_ext.models import keras_file
 from tfr_ext.training import (
     DataConfig,
     LossConfig,
@@ -135,6 +140,63 @@ def test_it_comes_back_from_files_pickles_and_exports(tmp_path):
     np.testing.assert_allclose(scorer.scores(lists, 8), expected, rtol=1e-5)
     with pytest.raises(ValueError, match="is not what Ranker.save writes"):
         tfr_ext.Ranker.load(str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """The directory of a ranker."""
+    folder = tmp_path_factory.mktemp("saved")
+    fitted(num_epochs=1).save(str(folder))
+    return folder
+
+
+def test_parameters_that_are_damaged_are_told(saved, tmp_path, monkeypatch):
+    """Or are others that `save` might have written: they have no digest."""
+    monkeypatch.setattr(keras_file, "load", lambda path: None)
+    path = shutil.copytree(saved, tmp_path / "copied") / "ranker.json"
+    known = {*vars(tfr_ext.Ranker.load(str(path.parent)))}
+    refused = 0
+    for damaged in damages(path.read_bytes(), 250):
+        path.write_bytes(damaged)
+        try:
+            assert {*vars(tfr_ext.Ranker.load(str(path.parent)))} == known
+        except ValueError as error:
+            assert str(error).startswith(str(path))
+            refused += 1
+    assert refused > 150
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("fitted", {"predict": 1}, "'fitted' must have n_features_in_.* predict"),
+        ("fitted", [], "'fitted' must be an object"),
+        ("params", {"predict": 1}, "unexpected keyword argument 'predict'"),
+        ("history", None, "'history' must be an object"),
+    ],
+)
+def test_only_what_a_ranker_has_is_set(key, value, message, saved, tmp_path):
+    path = shutil.copytree(saved, tmp_path / "copied") / "ranker.json"
+    about = json.loads(path.read_text())
+    if isinstance(value, dict):
+        value = {**about[key], **value}
+    path.write_text(json.dumps({**about, key: value}))
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{message}"):
+        tfr_ext.Ranker.load(str(path.parent))
+
+
+def test_only_a_fit_imports_callbacks(saved, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "some_callbacks.py").write_text("raise KeyError('imported')")
+    path = shutil.copytree(saved, tmp_path / "copied") / "ranker.json"
+    about = json.loads(path.read_text())
+    about["params"]["settings"] = {"callback": ["some_callbacks:Mine"]}
+    path.write_text(json.dumps(about))
+    X, y, group = learnable()
+    ranker = tfr_ext.Ranker.load(str(path.parent))
+    assert np.isfinite(ranker.score(X, y, group=group))
+    with pytest.raises(ValueError, match="some_callbacks:Mine.*cannot be imported"):
+        ranker.fit(X, y, group=group)
 
 
 def test_early_stopping_and_seeds():

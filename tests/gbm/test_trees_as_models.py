@@ -4,16 +4,18 @@ import csv
 import dataclasses
 import os
 import pathlib
+import shutil
 import sys
 
 import numpy as np
 import pytest
 
-from tests.files import content, write_letor
+from tests.files import content, damages, write_letor
 from tests.helpers import make_lists
 from tests.tables import frame
 from tfr_ext import gbm
 from tfr_ext.evaluation import trec
+from tfr_ext.models.trees import gbm_model, libraries
 from tfr_ext.training import (
     DataConfig,
     EvaluationConfig,
@@ -148,7 +150,12 @@ def test_the_best_of_trees_are_ranked_anew(tmp_path):
     [
         (
             lambda run: (run / "model.txt").write_text("no trees"),
-            "not a model of light",
+            "model.txt differs from what was written: its SHA-256 digest is ",
+        ),
+        (lambda run: os.remove(run / "model.txt"), "model.txt is missing, but"),
+        (
+            lambda run: (run / gbm_model.DIGESTS).write_text("no digests"),
+            "models.sha256 is not what `train_gbm` writes",
         ),
         (lambda run: os.remove(run / "metrics.json"), "has trees, but no metrics.json"),
         (lambda run: (run / "metrics.json").write_text("{"), "metrics.json"),
@@ -191,3 +198,87 @@ def test_another_width_or_no_library_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(ValueError, match=r"pip install tfr-ext\[gbm\]"):
         evaluate(EvaluationConfig(data=data, export=run))
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def finished(request, tmp_path_factory):
+    """Returns a library, and the directory of a run of two models of it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    result = trained(as_text(folder), folder, request.param, num_models=2)
+    return request.param, pathlib.Path(result.model_dir)
+
+
+def test_no_library_sees_a_model_that_is_damaged(finished, tmp_path, monkeypatch):
+    library, run = finished
+    expected = gbm.load(str(run)).score_lists(lists_of("test"))
+    copied = shutil.copytree(run, tmp_path / "copied")
+    path = copied / gbm_model.file_names(library, 2)[1]
+    whole, count = path.read_bytes(), 0
+    with monkeypatch.context() as patched:
+        patched.setattr(libraries, "imported", pytest.fail)
+        for damaged in damages(whole, 250):
+            if damaged != whole:  # Blocks that were swapped may be the same.
+                path.write_bytes(damaged)
+                with pytest.raises(ValueError) as error:
+                    gbm.load(str(copied))
+                assert str(error.value).startswith(f"{path} differs from what was")
+                count += 1
+    assert count > 240
+    path.write_bytes(whole)
+    again = gbm.load(str(copied)).score_lists(lists_of("test"))
+    np.testing.assert_array_equal(again, expected)
+
+
+def test_damaged_digests_score_nothing_otherwise(finished, tmp_path):
+    _, run = finished
+    expected = gbm.load(str(run)).score_lists(lists_of("test"))
+    copied = shutil.copytree(run, tmp_path / "copied")
+    path, refused = copied / gbm_model.DIGESTS, 0
+    for damaged in damages(path.read_bytes(), 100):
+        path.write_bytes(damaged)
+        try:
+            found = gbm.load(str(copied)).score_lists(lists_of("test"))
+        except ValueError as error:
+            assert gbm_model.DIGESTS in str(error)
+            refused += 1
+        else:
+            np.testing.assert_array_equal(found, expected)
+    assert refused > 80
+
+
+def test_models_of_the_libraries_themselves_have_no_digest(finished, tmp_path):
+    library, run = finished
+    name = gbm_model.file_names(library)[0]
+    gbm.load(str(run)).boosters[0].save_model(str(tmp_path / name))
+    lists = lists_of("test")
+    found = gbm.load(str(tmp_path)).score_lists(lists)
+    expected = gbm.load(str(run)).boosters[0].predict(lists.features)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    (tmp_path / name).write_text("no trees")
+    with pytest.raises(ValueError, match=f"{name} is not a model of {library}"):
+        gbm.load(str(tmp_path))
+
+
+def test_a_model_that_is_left_of_others_is_refused(finished, tmp_path):
+    library, run = finished
+    copied = shutil.copytree(run, tmp_path / "copied")
+    gbm_model.GbmModel(gbm.load(str(run)).boosters[1:], library).save(str(copied))
+    with pytest.raises(
+        ValueError, match=r"model_2\.\w+ has no digest in models.sha256"
+    ):
+        gbm.load(str(copied))
+
+
+def test_killed_before_the_digests_it_ends_with_the_same_files(tmp_path):
+    data = as_text(tmp_path)
+    run = pathlib.Path(trained(data, tmp_path).model_dir)
+    record = run / ".written_by_train_gbm"  # The order of its names may change.
+    expected = {**content(run), record.name: b""}
+    # What a kill may leave: the results come last.
+    os.remove(run / "metrics.json")
+    os.remove(run / gbm_model.DIGESTS)
+    (run / "model.txt").write_text("half")
+    with pytest.raises(ValueError, match="no metrics.json"):
+        evaluate(EvaluationConfig(data=data, export=str(run)))
+    trained(data, tmp_path)
+    assert {**content(run), record.name: b""} == expected

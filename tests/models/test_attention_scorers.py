@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.helpers import make_lists, widened
 from tfr_ext import data, losses, models
 from tfr_ext.core import blocks
-from tfr_ext.models import presets, self_attention
+from tfr_ext.models import keras_file, presets, self_attention
 from tfr_ext.training import ModelConfig
 
 SIZES = {
@@ -23,7 +23,7 @@ NAMES = list(presets.PRESETS)
 ATTENTIVE = ["kl_transformer", "dasalc", "transformer"]
 
 
-def build(name, num_grades=None, compact=True, **given):
+def build(name, num_grades=None, compact=True, initializer="glorot", **given):
     """A small model by the name of its scorer."""
     tf.keras.utils.set_random_seed(0)
     preset = presets.PRESETS[name]
@@ -33,7 +33,8 @@ def build(name, num_grades=None, compact=True, **given):
     options = {**dict.fromkeys(presets.OPTIONS), **small}
     if num_grades:
         options["output_activation"] = "linear"
-    scorer = presets.scorer(name, options, compact=compact, num_grades=num_grades)
+    others = {"compact": compact, "initializer": initializer}
+    scorer = presets.scorer(name, options, num_grades=num_grades, **others)
     return models.model_builder(3, scorer).build()
 
 
@@ -148,12 +149,29 @@ def test_a_compiled_step_takes_the_same_step(name):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.first_case("name")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"dropout": 0.2, "l2_regularization": 0.1, "initializer": "pytorch"},
+        {"num_grades": 3},
+        {"compact": False},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_each_scorer_consists_of_may_be_loaded(name, given, tmp_path):
+    model, path = build(name, **given), str(tmp_path / "model.keras")
+    model.save(path)
+    assert len(keras_file.load(path).weights) == len(model.weights)
+
+
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_a_saved_model_loads_without_custom_objects(name, tmp_path):
     features, _ = batch()
     model = warmed(name, l2_regularization=0.1)
     model.save(str(tmp_path / "model.keras"))
-    loaded = tf.keras.models.load_model(str(tmp_path / "model.keras"))
+    loaded = keras_file.load(str(tmp_path / "model.keras"))
     np.testing.assert_array_equal(loaded(features), model(features))
     np.testing.assert_allclose(sum(loaded.losses), sum(model.losses))
     kernels = [

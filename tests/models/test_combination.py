@@ -8,6 +8,7 @@ from scipy import stats
 from tests.combined_scores import OF_A_LIST, by_scipy
 from tests.helpers import make_lists, widened
 from tfr_ext import data, models
+from tfr_ext.models import keras_file
 from tfr_ext.models.combination import parts_of
 from tfr_ext.training import exporter
 from tfr_ext.training.exporting import parity
@@ -55,7 +56,7 @@ def test_a_saved_model_scores_the_same(combination, tmp_path):
     model = models.combined_model([built(seed=1), built(seed=2)], combination)
     path = str(tmp_path / "model.keras")
     model.save(path)
-    loaded = tf.keras.models.load_model(path, compile=False)
+    loaded = keras_file.load(path)
     scores = [data.score_lists(one, LISTS, 2) for one in (model, loaded)]
     np.testing.assert_array_equal(*scores)
     assert parts_of(loaded)[0] == combination and len(parts_of(loaded)[1]) == 2

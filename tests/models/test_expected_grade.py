@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tests.helpers import make_lists
 from tfr_ext import data, losses, metrics, models
+from tfr_ext.models import keras_file
 from tfr_ext.training import exporter
 
 VALUES = [0.0, 0.75, 1.0]
@@ -80,7 +81,7 @@ def test_any_loss_trains_on_expected_grades_and_the_model_is_saved(tmp_path):
     model.fit(features, labels, epochs=30, verbose=0)
     assert model.evaluate(features, labels, verbose=0) < before
     model.save(str(tmp_path / "model.keras"))
-    loaded = tf.keras.models.load_model(str(tmp_path / "model.keras"))
+    loaded = keras_file.load(str(tmp_path / "model.keras"))
     np.testing.assert_array_equal(
         loaded.predict(features, verbose=0), model.predict(features, verbose=0)
     )

@@ -9,6 +9,7 @@ from scipy import stats
 
 from tests.helpers import make_lists, widened
 from tfr_ext import data, losses, models
+from tfr_ext.models import keras_file
 
 
 def build(**kwargs):
@@ -310,7 +311,7 @@ def test_a_saved_model_loads_without_custom_objects(tmp_path):
     model.compile("adam", losses.SmoothILoss())
     model.fit(features, labels, verbose=0)
     model.save(str(tmp_path / "model.keras"))
-    loaded = tf.keras.models.load_model(str(tmp_path / "model.keras"))
+    loaded = keras_file.load(str(tmp_path / "model.keras"))
     np.testing.assert_array_equal(
         loaded.predict(features, verbose=0), model.predict(features, verbose=0)
     )

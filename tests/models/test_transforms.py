@@ -10,6 +10,7 @@ from sklearn.preprocessing import QuantileTransformer
 
 from tests.helpers import make_lists, widened
 from tfr_ext import data, losses, models
+from tfr_ext.models import keras_file
 from tfr_ext.training import exporter
 
 LENGTHS = [4, 1, 7, 2, 5]
@@ -305,7 +306,7 @@ def test_statistics_survive_saving_exporting_and_checkpoints(tmp_path):
     scores = data.score_lists(model, other, 4)
 
     model.save(str(tmp_path / "model.keras"))
-    loaded = tf.keras.models.load_model(str(tmp_path / "model.keras"))
+    loaded = keras_file.load(str(tmp_path / "model.keras"))
     np.testing.assert_array_equal(data.score_lists(loaded, other, 4), scores)
 
     path = tf.train.Checkpoint(model=model).write(str(tmp_path / "checkpoint"))

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import json_files, telling
 from tfr_ext.core.files import write_atomically
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
+from tfr_ext.models import keras_file
 from tfr_ext.training import exporter
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.evaluator import EvaluationResult, evaluate_scores
@@ -293,30 +293,38 @@ class Ranker(BaseEstimator):
 
     @classmethod
     def load(cls, directory: str) -> Ranker:
-        """Loads what `save` wrote.
+        """Loads what `save` wrote, and runs no code that is in the files.
 
         Args:
             directory: the directory.
 
         Raises:
-            ValueError: if the directory has no ranker.
+            ValueError: if the directory has no ranker, a file is damaged, or the model
+                has parts that no ranker has, see SECURITY.md.
         """
         path = os.path.join(directory, _ABOUT)
-        try:
-            with open(path, encoding="utf-8") as file:
-                about = json.load(file)
-            ranker = cls(**about["params"])
-            fitted, ranker.history_ = about["fitted"], about["history"]
-        except (FileNotFoundError, KeyError, TypeError, json.JSONDecodeError) as error:
+        wrong = f"{path} is not what Ranker.save writes"
+        if not os.path.isfile(path):
+            raise ValueError(f"{wrong}: there is no such file.")
+        about = json_files.read_object(
+            path, "Ranker.save", dict.fromkeys(("params", "fitted", "history"), (dict,))
+        )
+        fitted = about["fitted"]
+        if {*fitted} != {*_FITTED}:
             raise ValueError(
-                f"{path} is not what Ranker.save writes: {error}"
-            ) from error
+                f"{wrong}: 'fitted' must have {', '.join(_FITTED)}. Found: "
+                f"{', '.join(fitted) or 'nothing'}."
+            )
+        try:
+            ranker = cls(**about["params"])
+        except TypeError as error:
+            raise ValueError(f"{wrong}: {error}") from error
+        ranker.history_ = about["history"]
         for name, value in fitted.items():
             if value is not None:
                 array = name == "feature_names_in_"
                 setattr(ranker, name, np.array(value, object) if array else value)
-        model = os.path.join(directory, _MODEL)
-        ranker.model_ = tf.keras.models.load_model(model, compile=False)
+        ranker.model_ = keras_file.load(os.path.join(directory, _MODEL))
         return ranker
 
     def export(self, directory: str) -> str:

@@ -29,8 +29,11 @@ from tfr_ext.training.sources import (
 
 # The files of a run, in the order in which they are removed.
 _OF_RUN = [name for name in outputs.RUN_FILES if name not in run_directory.OF_NETWORKS]
-# The files of models.
-MODELS = [n for kind in libraries.NAMES for n in gbm_model.file_names(kind)]
+# The files of models, and of their digests, which are removed last.
+MODELS = [
+    *(n for kind in libraries.NAMES for n in gbm_model.file_names(kind)),
+    gbm_model.DIGESTS,
+]
 
 
 @dataclasses.dataclass(frozen=True)

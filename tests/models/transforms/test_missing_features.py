@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tests.helpers import make_lists, widened
 from tfr_ext import data, models
+from tfr_ext.models import keras_file
 from tfr_ext.training import exporter
 from tfr_ext.training.exporting import signatures
 
@@ -101,7 +102,7 @@ def test_saved_and_exported_models_take_nan_and_refuse_infinity(tmp_path):
     scores = data.score_lists(model, lists, 4)
     assert np.isfinite(scores).all()
     model.save(str(tmp_path / "model.keras"))
-    loaded = tf.keras.models.load_model(str(tmp_path / "model.keras"))
+    loaded = keras_file.load(str(tmp_path / "model.keras"))
     np.testing.assert_array_equal(data.score_lists(loaded, lists, 4), scores)
     scorer = exporter.ExportedScorer(exporter.export_ranker(model, str(tmp_path)))
     assert scorer.takes_missing

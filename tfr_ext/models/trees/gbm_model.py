@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfr_ext.core.files import text_file
+from tfr_ext.core.files import whole_file, write_atomically
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.trees import libraries
 
+DIGESTS = "models.sha256"
+"""The file with the digests of the models beside it, as `sha256sum` writes them."""
+
 _MOST = 99
+_ANEW = "Restore the file, or train again with `overwrite=True`."
 # The names of the first models, by library; others have a number.
 _SUFFIXES = {"lightgbm": ".txt", "catboost": ".cbm"}
 
@@ -81,7 +86,7 @@ class GbmModel:
         return self.predict(lists.features)
 
     def save(self, directory: str) -> None:
-        """Writes a file for each model.
+        """Writes a file for each model, and their digests.
 
         Args:
             directory: where they go.
@@ -90,16 +95,16 @@ class GbmModel:
             OSError: if one cannot be written.
         """
         names = file_names(self._library, len(self.boosters))
+        lines = []
         for name, booster in zip(names, self.boosters):
             path = os.path.join(directory, name)
-            if self._library == "lightgbm":
-                with text_file(path) as file:
-                    file.write(booster.model_to_string())
-                continue
-            try:
-                booster.save_model(path)
-            except libraries.imported("catboost").CatBoostError as error:
-                raise OSError(f"{path} cannot be written: {error}") from error
+            with whole_file(path) as file:
+                if self._library == "lightgbm":
+                    file.write(booster.model_to_string().encode())
+                else:
+                    _save_catboost(booster, file.name, path)
+            lines.append(f"{_digest(path)}  {name}\n")
+        write_atomically(os.path.join(directory, DIGESTS), "".join(lines))
 
 
 def are_in(directory: str) -> bool:
@@ -108,23 +113,33 @@ def are_in(directory: str) -> bool:
     Args:
         directory: the directory.
     """
-    return any(_found(directory, library) for library in _SUFFIXES)
+    return bool(_digests(directory)) or any(
+        _found(directory, library) for library in _SUFFIXES
+    )
 
 
 def load(directory: str) -> GbmModel:
-    """Loads the model of a run.
+    """Loads the model of a run, or one that LightGBM or CatBoost wrote.
+
+    The libraries do not check what they read, and a damaged file can end the process.
+    So they get no file that differs from what `GbmModel.save` wrote. Files without
+    digests, such as those of the libraries themselves, are not checked.
 
     Args:
-        directory: the `model_dir` of the run, see `train`.
+        directory: the `model_dir` of the run, see `train`, or any with a `model.txt` or
+            a `model.cbm`.
 
     Raises:
-        ValueError: if no model is there, or its file has errors.
+        ValueError: if no model is there, or its file has errors or differs from what
+            was written.
         ImportError: if its library is not installed.
     """
+    _check(directory, _digests(directory))
     for library in _SUFFIXES:
-        paths = _found(directory, library)
-        if paths:
+        names = _found(directory, library)
+        if names:
             module = libraries.imported(library)
+            paths = [os.path.join(directory, name) for name in names]
             return GbmModel([_read(module, library, path) for path in paths], library)
     raise ValueError(
         f"`directory={directory!r}` must have a model.txt or a model.cbm, as a run of "
@@ -133,9 +148,66 @@ def load(directory: str) -> GbmModel:
 
 
 def _found(directory: str, library: str) -> list[str]:
-    """Returns the files of the models of a library in a directory."""
-    paths = [os.path.join(directory, name) for name in file_names(library)]
-    return [path for path in paths if os.path.isfile(path)]
+    """Returns the names of the models of a library in a directory."""
+    names = file_names(library)
+    return [name for name in names if os.path.isfile(os.path.join(directory, name))]
+
+
+def _digests(directory: str) -> Mapping[str, str]:
+    """Returns the digests of the models by their names; empty if there is no file."""
+    path = os.path.join(directory, DIGESTS)
+    if not os.path.isfile(path):
+        return {}
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    found = {
+        name: digest
+        for digest, _, name in (x.partition("  ") for x in text.splitlines())
+    }
+    if [*found] not in [file_names(one, len(found)) for one in _SUFFIXES if found]:
+        raise ValueError(
+            f"{path} is not what `train_gbm` writes, which is the SHA-256 digest and "
+            f"the name of each model. {_ANEW}"
+        )
+    return found
+
+
+def _check(directory: str, digests: Mapping[str, str]) -> None:
+    """Raises a ValueError if the models are not those that were written."""
+    if not digests:
+        return
+    found = [name for library in _SUFFIXES for name in _found(directory, library)]
+    for name in dict.fromkeys([*digests, *found]):
+        path = os.path.join(directory, name)
+        if name not in digests:
+            raise ValueError(
+                f"{path} has no digest in {DIGESTS}: it is not of the models there. "
+                "Move it away, or train again with `overwrite=True`."
+            )
+        if name not in found:
+            raise ValueError(
+                f"{path} is missing, but {DIGESTS} has its digest. {_ANEW}"
+            )
+        digest = _digest(path)
+        if digest != digests[name]:
+            raise ValueError(
+                f"{path} differs from what was written: its SHA-256 digest is "
+                f"{digest}, and that in {DIGESTS} is {digests[name]}. {_ANEW}"
+            )
+
+
+def _digest(path: str) -> str:
+    """Returns the SHA-256 digest of a file."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def _save_catboost(booster: Any, name: str, path: str) -> None:
+    """Saves a model of CatBoost under a name; an error has the path that it gets."""
+    try:
+        booster.save_model(name)
+    except libraries.imported("catboost").CatBoostError as error:
+        raise OSError(f"{path} cannot be written: {error}") from error
 
 
 def _read(module: Any, library: str, path: str) -> Any:

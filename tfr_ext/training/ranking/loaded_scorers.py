@@ -34,15 +34,15 @@ class TreesScorer:
             ValueError: if the files have errors, the run is not finished, or the
                 library of the trees is not installed.
         """
-        try:
-            self._model = gbm_model.load(directory)
-        except ImportError as error:
-            raise ValueError(f"{directory}: {error}") from error
         path = os.path.join(directory, "metrics.json")
         if not os.path.exists(path):
             raise ValueError(
                 f"{directory} has trees, but no metrics.json: train again."
             )
+        try:
+            self._model = gbm_model.load(directory)
+        except ImportError as error:
+            raise ValueError(f"{directory}: {error}") from error
         about = json_files.read_object(path, "`train_gbm`", {"convention": (dict,)})
         self.num_features = self._model.num_features
         self.max_label: float | None = about.get("convention", {}).get("max_label")
