@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import json
 import os
@@ -225,7 +224,7 @@ class Ranker(BaseEstimator):
                 "best_epoch_": result.best_epoch,
                 "n_features_in_": lists.num_features,
                 "max_label_": max(lists.max_label, splits.valid.max_label),
-                "params_": copy.deepcopy({**params, "random_state": config.data.seed}),
+                "params_": {**params, "random_state": config.data.seed},
             }
         if columns is not None:
             fitted["feature_names_in_"] = np.array(columns, dtype=object)
@@ -370,7 +369,8 @@ class Ranker(BaseEstimator):
 
     def _params(self) -> dict[str, Any]:
         """Returns the parameters of this class; a subclass may have others."""
-        return {name: getattr(self, name) for name in parameters(Ranker)}
+        given = {name: getattr(self, name) for name in parameters(Ranker)}
+        return {x: dict(v) if isinstance(v, Mapping) else v for x, v in given.items()}
 
     def _lists(self, X: Any, y: Any, group: Any, qid: Any) -> RankingLists:
         """Returns rows as lists, with the features of `fit`."""
