@@ -217,6 +217,7 @@ def in_a_graph_of_tensorflow_1(loss, *inputs, known=False):
 def hparams(directory, num_epochs, **given):
     """Hyper-parameters of a small training in a directory."""
     defaults = {"learning_rate": 0.01, "loss": "smoothi_loss", "optimizer": "adam"}
+    defaults["monitor"] = "ndcg@10"  # As papers write it.
     return fitter.Hparams(
         model_dir=str(directory),
         num_epochs=num_epochs,

@@ -276,15 +276,17 @@ def test_grid_search_over_queries():
     model_selection = pytest.importorskip("sklearn.model_selection")
     pandas = pytest.importorskip("pandas")
     qid = np.repeat(np.arange(len(GROUP)), GROUP)
-    frame = pandas.DataFrame(X).add_prefix("f").assign(qid=qid)
+    frame = pandas.DataFrame(X).assign(**{"4": qid})  # Names of both types.
     search = model_selection.GridSearchCV(
-        tfr_ext.Ranker(query="qid", **{**SMALL, "num_epochs": 8}),
+        tfr_ext.Ranker(query=4, monitor="ndcg@10", **{**SMALL, "num_epochs": 8}),
         {"learning_rate": [1e-9, 0.02]},
         cv=model_selection.GroupKFold(2),
         error_score="raise",
     ).fit(frame, Y, groups=qid)
     assert search.best_params_ == {"learning_rate": 0.02}
-    assert search.best_estimator_.predict(frame).shape == Y.shape
+    best = search.best_estimator_
+    assert (best.query, best.monitor) == (4, "ndcg@10")
+    assert best.predict(frame).shape == Y.shape
 
 
 def test_any_other_setting_of_training_holds():

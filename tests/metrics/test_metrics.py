@@ -10,7 +10,9 @@ from scipy import stats
 
 from tests import oracles
 from tests.helpers import make_lists, tfr
-from tfr_ext import evaluation, losses, metrics
+from tfr_ext import evaluation, losses, metrics, objectives
+from tfr_ext.evaluation import queries
+from tfr_ext.evaluation.comparison_options import Options
 
 TIED = make_lists([5, 1, 8, 3, 12], seed=4)
 SCORES = np.random.default_rng(4).integers(0, 4, TIED.num_items).astype(np.float32)
@@ -218,6 +220,34 @@ def test_keras_metrics_in_fit_and_config(tmp_path):
     loaded = tf.keras.models.load_model(str(tmp_path / "model.keras"))
     after = loaded.evaluate(x, y, verbose=0, return_dict=True)
     assert before == after and 0 < after["err"] < 1 and 0 < after["ndcg"] <= 1
+
+
+@pytest.mark.parametrize("spelling", ["{}_3", "{}@3", " {}@3 "])
+@pytest.mark.parametrize("metric", sorted({*objectives.names()} - {"opa"}))
+def test_a_cut_off_is_spelled_as_one_likes(metric, spelling):
+    """By everything that takes the name of a metric; what returns it has the plain."""
+    name, plain = spelling.format(metric), f"{metric}_3"
+    lists = make_lists([5, 3, 4])
+    scores = lists.features[:, 0]
+    convention = evaluation.Convention(max_label=3.0)
+    assert objectives.parse(name) == (metric, 3)
+    assert objectives.title(name) == objectives.title(plain)
+    assert evaluation.parse_names([name, plain]) == [plain]
+    assert queries.binary_names([name]) == queries.binary_names([plain])
+    assert queries.need_max_label([name]) == queries.need_max_label([plain])
+    for ask in (
+        evaluation.higher_is_better,
+        convention.metric_arguments,
+        convention.objective,
+        lambda one: convention.keras_metric(one).get_config(),
+        lambda one: evaluation.choose_weights([scores], lists, one, convention),
+    ):
+        assert ask(name) == ask(plain)
+    assert Options(plot_metric=name).plot_metric == plain
+    (found,) = evaluation.per_query(lists, scores, [name], convention).items()
+    (expected,) = evaluation.per_query(lists, scores, [plain], convention).items()
+    assert found[0] == expected[0] == plain
+    np.testing.assert_array_equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize(

@@ -147,11 +147,14 @@ class RankingLists:
             row 0 and other rows came between; the rows of a query must be next to each
             other: sort them by `qid`.
         """
+        if feature_names is not None:
+            where = " in `feature_names`"
+            feature_names = tuple(frames.column_names(feature_names, where))
         if frames.is_frame(X):
-            frame = frames.as_frame(X)
+            frame = frames.as_frame(X, "X")
             names = list(frame.columns)
             features = frames.matrix(frame, names, missing)
-            feature_names = feature_names or tuple(map(str, names))
+            feature_names = feature_names or tuple(names)
         else:
             features = row_arrays.matrix(X, feature_names, missing)
         given = row_arrays.fields(features, y, group, qid, weight, doc_ids, query_ids)

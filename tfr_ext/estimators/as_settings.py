@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,28 @@ _RENAMED = {
 }
 # Parameters that are not settings.
 _OWN = ("query", "settings")
-_TUPLES = ("hidden_sizes", "feature_transforms", "metrics")
 _VERBOSE = ("silent", "bar", "line")
+# What the messages of training call settings, and what parameters are called.
+_WORDS = {
+    "`params[": "`loss_params[",
+    "`seed`": "`random_state`",
+    "`seed=": "`random_state=",
+    "`valid_fraction": "`validation_fraction",
+    "`valid_path`": "`eval_set`",
+}
 
 
-def training_config(
-    params: Mapping[str, Any], more: Mapping[str, Any]
-) -> TrainingConfig:
+def training_config(params: Mapping[str, Any]) -> TrainingConfig:
     """Returns settings of training.
 
     Args:
         params: the parameters of a `Ranker`.
-        more: settings that override those.
 
     Raises:
         ValueError: if a parameter is out of its range.
     """
     values: dict[str, Any] = {
-        _RENAMED.get(name, name): _tuple(value) if name in _TUPLES else value
+        _RENAMED.get(name, name): value
         for name, value in params.items()
         if name not in _OWN
     }
@@ -55,7 +60,26 @@ def training_config(
                 f"`settings` has {name!r}, which is not a setting of training, or is "
                 f"one of the parameters{checks.near(name, [*known, *params])}"
             )
-    return build(TrainingConfig, {**values, **others, **more})
+    with in_words():
+        return build(TrainingConfig, {**values, **others})
+
+
+@contextlib.contextmanager
+def in_words(words: Mapping[str, str] = _WORDS) -> Iterator[None]:
+    """Puts the names of parameters into the messages of errors.
+
+    Args:
+        words: names that the errors may have, and what they are here.
+    """
+    try:
+        yield
+    except ValueError as error:
+        for before, after in words.items():
+            error.args = tuple(
+                x.replace(before, after) if isinstance(x, str) else x
+                for x in error.args
+            )
+        raise
 
 
 def check_single_items(estimator: Any) -> None:
@@ -69,17 +93,13 @@ def check_single_items(estimator: Any) -> None:
     """
     if layers.told_across_lists(estimator.model_):
         told = " or ".join(
-            f"`{name}={getattr(estimator, name)!r}`"
+            f"`{name}={estimator.params_[name]!r}`"
             for name in ("model", "feature_transforms", "settings")
         )
         raise ValueError(
             f"The score of an item depends on its list, by {told}, and so this needs "
             "whole lists: give `group` or `qid`."
         )
-
-
-def _tuple(value: Any) -> Any:
-    return None if value is None else tuple(value)
 
 
 def _seed(random_state: Any) -> Any:

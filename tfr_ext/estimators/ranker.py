@@ -14,6 +14,7 @@ import numpy as np
 
 from tfr_ext.core import json_files, telling
 from tfr_ext.core.files import write_atomically
+from tfr_ext.core.settings import build
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows
@@ -21,14 +22,17 @@ from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, param
 from tfr_ext.evaluation import queries
 from tfr_ext.models import keras_file
 from tfr_ext.training import exporter
-from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.config import MetricsConfig
 from tfr_ext.training.evaluator import EvaluationResult, evaluate_scores
 from tfr_ext.training.sources import data_splits
 from tfr_ext.training.trainer import train
 
 _MODEL, _ABOUT = "model.keras", "ranker.json"
-# Attributes that `fit` sets, besides the model.
-_FITTED = ("n_features_in_", "feature_names_in_", "max_label_", "best_epoch_")
+# Attributes that `fit` sets, besides the model and its history.
+_FITTED = (
+    *("n_features_in_", "feature_names_in_", "max_label_", "best_epoch_"),
+    "params_",
+)
 
 
 class Ranker(BaseEstimator):
@@ -44,8 +48,12 @@ class Ranker(BaseEstimator):
     `GridSearchCV` with `GroupKFold`; there it is easiest to give a data frame as `X`,
     and the name of its column of queries as `query`.
 
+    The names of columns are texts: the column 3 of a data frame is also '3'. So
+    `query` may be either, and two columns of one name are an error.
+
     `fit` sets TensorFlow's seed and its determinism in this process. Before it, the
-    other methods raise scikit-learn's `NotFittedError`.
+    other methods raise scikit-learn's `NotFittedError`. If it fails or is interrupted,
+    the ranker is what it was before.
 
     Attributes:
         model_: the Keras model, which takes `{'float_features', 'mask'}`.
@@ -54,6 +62,9 @@ class Ranker(BaseEstimator):
         n_features_in_: number of features.
         feature_names_in_: their names, if `X` was a data frame.
         max_label_: the highest label in training and validation.
+        params_: the parameters of this `fit`. `predict` and `export` go by them, and
+            `score` and `evaluate` measure by the present `monitor`, `metrics`, `gain`,
+            `empty_list`, `relevance_threshold` and `max_label`.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -93,7 +104,7 @@ class Ranker(BaseEstimator):
         max_label: float | None = None,
         random_state: int | None = 1,
         verbose: int = 0,
-        query: str | None = None,
+        query: str | int | None = None,
         model_dir: str | None = None,
         settings: Mapping[str, Any] | None = None,
         model: str = "mlp",
@@ -118,7 +129,7 @@ class Ranker(BaseEstimator):
             num_epochs: maximum number of epochs.
             early_stopping_patience: epochs without a better `monitor`; 0 never stops.
             validation_fraction: share of the queries that is held out if there is no
-                `eval_set`.
+                `eval_set`; then, it must be above 0.
             num_models: number of models, trained with `random_state`, `random_state`
                 + 1 and so on, that are one in `model_`. The setting 'ensemble' says how
                 their scores are combined.
@@ -180,9 +191,8 @@ class Ranker(BaseEstimator):
             raise ValueError(
                 "Ranker requires y to be passed, but the target y is None."
             )
-        config = self._config()
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
+        params = self._params()
+        config = as_settings.training_config(params)
         keeps = config.data.keeps_missing
         lists = rows.lists(X, y, group, qid, sample_weight, self.query, missing=keeps)
         columns = lists.feature_names
@@ -197,22 +207,29 @@ class Ranker(BaseEstimator):
         quiet = contextlib.nullcontext() if self.verbose else telling.silent()
         with contextlib.ExitStack() as stack:
             stack.enter_context(quiet)
+            stack.enter_context(as_settings.in_words())
             if config.model_dir is None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
-                config = self._config(
+                config = dataclasses.replace(
+                    config,
                     model_dir=folder,
                     checkpoint_epochs=config.num_epochs,
                     draw_curves=False,
                     export_model=False,
                 )
             result = train(config, splits)
-            self.model_ = result.model
-        self.history_ = dict(result.history)
-        self.best_epoch_ = result.best_epoch
-        self.n_features_in_ = lists.num_features
+            fitted = {
+                "model_": result.model,
+                "history_": dict(result.history),
+                "best_epoch_": result.best_epoch,
+                "n_features_in_": lists.num_features,
+                "max_label_": max(lists.max_label, splits.valid.max_label),
+                "params_": {**params, "random_state": config.data.seed},
+            }
         if columns is not None:
-            self.feature_names_in_ = np.array(columns, dtype=object)
-        self.max_label_ = max(lists.max_label, splits.valid.max_label)
+            fitted["feature_names_in_"] = np.array(columns, dtype=object)
+        others = {x: value for x, value in vars(self).items() if x not in _FITTED}
+        self.__dict__ = {**others, **fitted}  # At once, whatever may interrupt it.
         return self
 
     def predict(self, X: Any, *, group: Any = None, qid: Any = None) -> np.ndarray:
@@ -231,11 +248,11 @@ class Ranker(BaseEstimator):
             ValueError: if the features are not those of `fit`.
         """
         self._check_fitted()
-        if group is None and qid is None and rows.query_of(X, self.query) is None:
+        X, query = rows.taken(X), self.params_["query"]
+        if group is None and qid is None and rows.query_of(X, query) is None:
             as_settings.check_single_items(self)
             group = rows.any_groups(X)
-        lists = self._lists(X, None, group, qid)
-        return score_lists(self.model_, lists, self.batch_size)
+        return self._scores(self._lists(X, None, group, qid))
 
     def score(self, X: Any, y: Any, *, group: Any = None, qid: Any = None) -> float:
         """Returns the mean of `monitor` over the queries; the higher, the better.
@@ -249,9 +266,9 @@ class Ranker(BaseEstimator):
         Returns:
             The mean, with a minus sign if the metric is a cost, such as ARP.
         """
-        found = self._evaluation(X, y, group, qid, [self.monitor])
-        value = found.metrics[queries.plain_name(self.monitor)]
-        sign = 1.0 if queries.higher_is_better(self.monitor) else -1.0
+        found = self._evaluation(X, y, group, qid, (self.monitor,))
+        ((name, value),) = found.metrics.items()
+        sign = 1.0 if queries.higher_is_better(name) else -1.0
         return float("nan") if value is None else sign * value
 
     def evaluate(
@@ -278,17 +295,16 @@ class Ranker(BaseEstimator):
             directory: directory to which the files are written.
         """
         self._check_fitted()
-        os.makedirs(directory, exist_ok=True)
+        params = self.get_params()
+        if isinstance(params.get("random_state"), np.random.RandomState):
+            params["random_state"] = self.params_["random_state"]
         fitted = {name: getattr(self, name, None) for name in _FITTED}
         names = fitted["feature_names_in_"]
         fitted["feature_names_in_"] = None if names is None else list(names)
-        about = {
-            "params": self.get_params(),
-            "fitted": fitted,
-            "history": self.history_,
-        }
-        self.model_.save(os.path.join(directory, _MODEL))
+        about = {"params": params, "fitted": fitted, "history": self.history_}
         text = json.dumps(about, indent=1, default=_plain)
+        os.makedirs(directory, exist_ok=True)
+        self.model_.save(os.path.join(directory, _MODEL))
         write_atomically(os.path.join(directory, _ABOUT), text)
 
     @classmethod
@@ -338,9 +354,10 @@ class Ranker(BaseEstimator):
         """
         self._check_fitted()
         names = getattr(self, "feature_names_in_", None)
+        config = as_settings.training_config(self.params_)
         about = {
-            "loss": self.loss,
-            "transforms": list(self.feature_transforms),
+            "loss": config.loss.loss,
+            "transforms": list(config.model.feature_transforms),
             "best_epoch": self.best_epoch_,
         }
         return exporter.export_ranker(
@@ -358,18 +375,18 @@ class Ranker(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _config(self, **more: Any) -> TrainingConfig:
-        """Returns the parameters as settings of training."""
-        # The parameters of this class: a subclass may have others in its signature.
-        params = {name: getattr(self, name) for name in parameters(Ranker)}
-        return as_settings.training_config(params, more)
+    def _params(self) -> dict[str, Any]:
+        """Returns the parameters of this class; a subclass may have others."""
+        given = {name: getattr(self, name) for name in parameters(Ranker)}
+        return {x: dict(v) if isinstance(v, Mapping) else v for x, v in given.items()}
 
     def _lists(self, X: Any, y: Any, group: Any, qid: Any) -> RankingLists:
         """Returns rows as lists, with the features of `fit`."""
         self._check_fitted()
         columns = getattr(self, "feature_names_in_", None)
-        keeps = self._config().data.keeps_missing
-        found = rows.lists(X, y, group, qid, None, self.query, columns, "X", keeps)
+        query = self.params_["query"]
+        keeps = as_settings.training_config(self.params_).data.keeps_missing
+        found = rows.lists(X, y, group, qid, None, query, columns, "X", keeps)
         if found.num_features != self.n_features_in_:
             raise ValueError(
                 f"X has {found.num_features} features, but {type(self).__name__} is "
@@ -377,18 +394,19 @@ class Ranker(BaseEstimator):
             )
         return found
 
+    def _scores(self, lists: RankingLists) -> np.ndarray:
+        return score_lists(self.model_, lists, self.params_["batch_size"])
+
     def _evaluation(
         self, X: Any, y: Any, group: Any, qid: Any, names: Sequence[str]
     ) -> EvaluationResult:
         """Evaluates the scores of judged items."""
         lists = self._lists(X, y, group, qid)
+        config = build(MetricsConfig, {**self._params(), "metrics": names})
         highest = self.max_label or max(self.max_label_, lists.max_label)
-        convention = dataclasses.replace(
-            self._config().evaluation.convention(), max_label=highest
-        )
-        names = queries.parse_names([queries.plain_name(name) for name in names])
-        scores = score_lists(self.model_, lists, self.batch_size)
-        return evaluate_scores(lists, scores, names, convention)
+        convention = dataclasses.replace(config.convention(), max_label=highest)
+        names = queries.parse_names(config.metrics)
+        return evaluate_scores(lists, self._scores(lists), names, convention)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
@@ -399,7 +417,11 @@ class Ranker(BaseEstimator):
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value of NumPy in a form that JSON can hold."""
-    if isinstance(value, np.generic):
-        return value.item()
+    """Returns a value of a parameter in a form that JSON can hold."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     raise TypeError(f"{value!r} cannot be saved. Use plain Python values.")

@@ -7,33 +7,54 @@ from typing import Any
 
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import frames
+from tfr_ext.estimators import as_settings
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.sources import data_splits
 
 # Number of rows that are scored as one list if lists do not matter.
 _ROWS = 1024
+# What an estimator calls the arguments that messages name.
+_WORDS = {"`missing`": "`settings={'missing': 'mean'}`", "`weight`": "`sample_weight`"}
+_OF_EVAL_SET = {
+    "`X`": "`eval_set`",
+    "`y`": "`y` of `eval_set`",
+    "`group`": "`eval_group`",
+    "`qid`": "`eval_qid`",
+}
 
 
-def query_of(X: Any, query: str | None, name: str = "X") -> str | None:
-    """Returns the column of the queries, if there is one.
+def taken(X: Any, name: str = "X") -> Any:
+    """Returns features as they are given; a data frame, with texts as its names.
 
     Args:
         X: features.
-        query: the column that a data frame must have, or None.
         name: the name of `X` in messages.
+
+    Raises:
+        ValueError: if two columns of a data frame have the same name.
+    """
+    return frames.as_frame(X, name) if frames.is_frame(X) else X
+
+
+def query_of(X: Any, query: str | int | None) -> str | None:
+    """Returns the column of the queries, if there is one.
+
+    Args:
+        X: features, as `taken` returns them.
+        query: the column that a data frame must have, or None.
 
     Raises:
         ValueError: if a data frame lacks the column.
     """
     if query is None or not frames.is_frame(X):
         return None
-    columns = frames.as_frame(X).columns
-    if query not in columns:
+    (column,) = frames.column_names([query], " in `query`")
+    if column not in X.columns:
         raise ValueError(
-            f"`{name}` has no column `query={query!r}`. Its columns are: "
-            f"{', '.join(map(str, columns))}."
+            f"`X` has no column `query={query!r}`. Its columns are: "
+            f"{', '.join(X.columns)}."
         )
-    return query
+    return column
 
 
 def lists(
@@ -42,7 +63,7 @@ def lists(
     group: Any,
     qid: Any,
     weight: Any = None,
-    query: str | None = None,
+    query: str | int | None = None,
     columns: Sequence[str] | None = None,
     name: str = "X",
     missing: bool = False,
@@ -57,40 +78,42 @@ def lists(
         weight: weights, one per row or one per query.
         query: the column of the queries of a data frame.
         columns: the features of a data frame, in order; all other columns by default.
-        name: the name of `X` in messages.
+        name: the name of `X` in messages, 'X' or 'eval_set'.
         missing: whether features may be missing, and are then NaN.
 
     Raises:
         ValueError: if the arguments do not fit each other, or all weights are 0.
     """
-    column = query_of(X, query, name)
-    if column is not None and (group is not None or qid is not None):
-        raise ValueError(
-            f"`{name}` has the column `query={query!r}`: leave out `group` and `qid`."
-        )
-    if column is None and group is None and qid is None:
-        raise ValueError(
-            f"The queries of `{name}` are not given. Pass `group`, the number of rows "
-            "of each query, or `qid`, the query of each row."
-        )
-    if frames.is_frame(X):
-        frame = frames.as_frame(X)
-        if column is not None:
-            qid, frame = frame[column].to_numpy(), frame.drop(columns=[column])
-        names = list(frame.columns if columns is None else columns)
-        lacking = [column for column in names if column not in frame.columns]
-        if lacking:
+    words = {**_WORDS, **(_OF_EVAL_SET if name == "eval_set" else {})}
+    with as_settings.in_words(words):
+        X = taken(X, name)
+        column = query_of(X, query)
+        if column is not None and (group is not None or qid is not None):
             raise ValueError(
-                f"`{name}` lacks columns that `fit` had: {', '.join(lacking)}."
+                f"`X` has the column `query={query!r}`: leave out `group` and `qid`."
             )
-        X = frame[names]
-    found = RankingLists.from_arrays(
-        X, y, group=group, qid=qid, weight=weight, missing=missing
-    )
-    if found.weights is not None and not found.weights.any():
-        raise ValueError(
-            "`sample_weight` is zero for all rows: there is nothing to learn."
+        if column is None and group is None and qid is None:
+            raise ValueError(
+                "The queries of `X` are not given. Pass `group`, the number of rows of "
+                "each query, or `qid`, the query of each row."
+            )
+        if column is not None:
+            qid, X = X[column], X.drop(columns=[column])
+            words["`qid`"] = f"column {column!r}"
+        if frames.is_frame(X) and columns is not None:
+            lacking = [column for column in columns if column not in X.columns]
+            if lacking:
+                raise ValueError(
+                    f"`X` lacks columns that `fit` had: {', '.join(lacking)}."
+                )
+            X = X[list(columns)]
+        found = RankingLists.from_arrays(
+            X, y, group=group, qid=qid, weight=weight, missing=missing
         )
+        if found.weights is not None and not found.weights.any():
+            raise ValueError(
+                "`weight` is zero for all rows: there is nothing to learn."
+            )
     return found
 
 
@@ -101,9 +124,14 @@ def any_groups(X: Any) -> list[int]:
 
 
 def held_out(train: RankingLists, config: TrainingConfig) -> data_splits.Splits:
-    """Holds out a share of the queries for validation."""
-    share = {"valid": config.data.valid_fraction}
-    parts = data_splits.hold_out(train.num_lists, share, config.data.random_seed)
+    """Holds out a share of the queries for validation.
+
+    Raises:
+        ValueError: if there are too few queries, or the share is 0.
+    """
+    with as_settings.in_words():
+        share = data_splits.held_out(config.data, ("train", "test"))
+        parts = data_splits.hold_out(train.num_lists, share, config.data.random_seed)
     valid = train.select(parts["valid"])
     return data_splits.Splits(train.select(parts["train"]), valid, valid)
 

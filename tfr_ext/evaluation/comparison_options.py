@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tfr_ext.core import checks
 from tfr_ext.evaluation import significance
+from tfr_ext.objectives import plain_name
 
 BEST = "best"
 ONE_SIDED = "one-sided"
@@ -55,3 +56,5 @@ class Options:
         checks.between("level", self.level, 0.0, 1.0)
         checks.at_least("num_resamples", self.num_resamples, 1)
         checks.at_least("digits", self.digits, 1)
+        if self.plot_metric is not None:
+            object.__setattr__(self, "plot_metric", plain_name(self.plot_metric))

@@ -13,6 +13,7 @@ from tfr_ext import objectives
 from tfr_ext.data.batches import batching, buckets
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.metrics import keras_metrics
+from tfr_ext.objectives import plain_name
 
 DEFAULT_METRICS = (
     "ndcg_1",
@@ -62,7 +63,7 @@ class Convention:
         """Returns the arguments of a metric with a name such as 'ndcg_10'.
 
         Args:
-            name: a metric, or a metric, an underscore and a cut-off.
+            name: a metric, or a metric, an underscore or '@', and a cut-off.
 
         Raises:
             ValueError: if there is no such metric.
@@ -126,7 +127,7 @@ class Convention:
         arguments = {
             **self.metric_arguments(name),
             "empty_list": self.empty_list,
-            "name": name,
+            "name": plain_name(name),
         }
         if grade_values is not None:
             return keras_metrics.ExpectedGradeMetric(
@@ -154,12 +155,12 @@ def binary_names(names: Iterable[str]) -> list[str]:
     """Returns the names of the metrics that only know relevant and irrelevant items.
 
     Examples:
-        >>> binary_names(['ndcg_10', 'precision_5', 'map'])
+        >>> binary_names(['ndcg_10', 'precision@5', 'map'])
         ['precision_5', 'map']
     """
     return [
         name
-        for name in dict.fromkeys(names)
+        for name in dict.fromkeys(map(plain_name, names))
         if objectives.of_name(objectives.parse(name)[0]).IS_BINARY
     ]
 
@@ -178,12 +179,12 @@ def per_query(
             infinity for an item that is not retrieved. For ARP and OPA such items rank
             after all others, the least relevant first; for other metrics they are at no
             rank.
-        metrics: names such as 'ndcg_10' or 'map'.
+        metrics: names such as 'ndcg_10' (or 'ndcg@10') or 'map'.
         convention: what the metrics mean.
 
     Returns:
-        For each metric, a float64 array `[num_lists]`, with NaN where the convention
-        skips an empty list.
+        For each metric by its name with `_` before the cut-off, a float64 array
+        `[num_lists]`, with NaN where the convention skips an empty list.
 
     Raises:
         ValueError: if there is not exactly one finite score per item, or a label is
@@ -215,9 +216,9 @@ def per_query(
             f"`max_label` must be at least the highest label, {largest:g}, for ERR. "
             f"Received: {convention.max_label:g}."
         )
-    built = {name: convention.objective(name) for name in metrics}
+    built = {plain_name(name): convention.objective(name) for name in metrics}
     labels_of_items, scores = _least_relevant_first(lists, scores)
-    results = {name: np.empty(lists.num_lists) for name in metrics}
+    results = {name: np.empty(lists.num_lists) for name in built}
     # Lists of similar length share a batch, so that it has little padding.
     order = np.argsort(lists.lengths, kind="stable")
     for chosen in buckets.cut_by_items(order, lists.lengths, max_items=1 << 16):
@@ -281,16 +282,6 @@ def means(values: Mapping[str, np.ndarray]) -> dict[str, float | None]:
         name: float(np.nanmean(v)) if np.isfinite(v).any() else None
         for name, v in values.items()
     }
-
-
-def plain_name(name: str) -> str:
-    """Returns the name of a metric as it is in files, without checking it.
-
-    Examples:
-        >>> plain_name('ndcg@10')
-        'ndcg_10'
-    """
-    return name.strip().replace("@", "_")
 
 
 def parse_names(names: Sequence[str]) -> list[str]:

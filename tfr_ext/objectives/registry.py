@@ -55,7 +55,7 @@ def title(metric: str) -> str:
         >>> title('ndcg_10'), title('precision_5'), title('map')
         ('NDCG@10', 'P@5', 'MAP')
     """
-    name, _, cut_off = metric.partition("_")
+    name, _, cut_off = plain_name(metric).partition("_")
     known = _METRICS.get(name)
     name = (known.TITLE if known else "") or name.upper()
     return f"{name}@{cut_off}" if cut_off else name
@@ -169,20 +169,30 @@ def of_metric(name: str, **arguments: Any) -> Metric:
     return get(name, **arguments)
 
 
+def plain_name(name: str) -> str:
+    """Returns the name of a metric as it is in files, without checking it.
+
+    Examples:
+        >>> plain_name('ndcg@10')
+        'ndcg_10'
+    """
+    return name.strip().replace("@", "_")
+
+
 def parse(name: str) -> tuple[str, int | None]:
     """Returns the metric and the cut-off of a name such as 'ndcg_10'.
 
     Args:
-        name: a metric, or a metric, an underscore and a cut-off.
+        name: a metric, or a metric, an underscore or '@', and a cut-off.
 
     Raises:
         ValueError: if there is no such metric.
 
     Examples:
-        >>> parse('ndcg_10'), parse('map')
-        (('ndcg', 10), ('map', None))
+        >>> parse('ndcg_10'), parse('ndcg@10'), parse('map')
+        (('ndcg', 10), ('ndcg', 10), ('map', None))
     """
-    match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", name)
+    match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", plain_name(name))
     if not match or match[1] not in names():
         raise ValueError(
             f"Unknown metric {name!r}. Expected one of {names()}, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ _INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """What the columns of a table mean.
+    """What the columns of a table mean. Names may be numbers, and become texts.
 
     Attributes:
         label: the labels; None where nothing is judged.
@@ -47,6 +47,13 @@ class Columns:
             raise ValueError(
                 f"`features` must be a list of columns. Received: {self.features!r}."
             )
+        for field in ("label", "query", "weight", "doc_id"):
+            if getattr(self, field) is not None:
+                (name,) = column_names([getattr(self, field)], f" in `{field}`")
+                object.__setattr__(self, field, name)
+        if self.features is not None:
+            names = column_names(self.features, " in `features`")
+            object.__setattr__(self, "features", tuple(names))
         used = collections.Counter([*self.others, *(self.features or ())])
         for name, count in used.items():
             if count > 1:
@@ -68,24 +75,63 @@ def is_frame(data: Any) -> bool:
     )
 
 
-def as_frame(data: Any) -> Any:
-    """Returns data as a pandas.DataFrame.
+def as_frame(data: Any, argument: str = "df") -> Any:
+    """Returns data as a pandas.DataFrame whose columns have different texts as names.
 
     Args:
         data: a frame, or an object with `to_pandas`, such as a Polars frame or a
             PyArrow table.
+        argument: its name in messages.
 
     Raises:
-        ValueError: if it is neither.
+        ValueError: if it is neither, or two columns have the same name.
     """
     if hasattr(data, "to_pandas"):
         data = data.to_pandas()
     if not is_frame(data):
         raise ValueError(
-            "`df` must be a pandas.DataFrame, or have `to_pandas()`. "
+            f"`{argument}` must be a pandas.DataFrame, or have `to_pandas()`. "
             f"Received: {type(data).__name__}."
         )
+    names = column_names(data.columns, f" in `{argument}`")
+    if names != list(data.columns):
+        data = data.copy(deep=False)
+        data.columns = names
     return data
+
+
+def column_names(names: Iterable[Any], where: str = "") -> list[str]:
+    """Returns the names of columns as texts, as everything here calls them.
+
+    Args:
+        names: texts or numbers.
+        where: where the columns are, for messages.
+
+    Raises:
+        ValueError: if two names are the same text, or one is not a name.
+
+    Examples:
+        >>> column_names([0, "a", np.int64(2)])
+        ['0', 'a', '2']
+        >>> column_names([1, "1"], " in `X`")
+        Traceback (most recent call last):
+        ValueError: There are two columns '1' in `X`: 1 and '1'.
+    """
+    spellings: dict[str, list[Any]] = {}
+    for name in names:
+        if isinstance(name, tuple) or row_arrays.is_missing(name):
+            levels = ", one for all levels" * isinstance(name, tuple)
+            raise ValueError(
+                f"There is a column {name!r}{where}, expected a text or a number as "
+                f"its name{levels}."
+            )
+        spellings.setdefault(row_arrays.as_text(name), []).append(name)
+    for text, given in spellings.items():
+        if len(given) > 1:
+            alike = all(name == text for name in given)
+            told = "" if alike else f": {' and '.join(map(repr, given))}"
+            raise ValueError(f"There are two columns {text!r}{where}{told}.")
+    return list(spellings)
 
 
 def find_features(frame: Any, columns: Columns) -> list[str]:
@@ -112,7 +158,7 @@ def find_features(frame: Any, columns: Columns) -> list[str]:
     return found
 
 
-def check_columns(found: Sequence[Any], columns: Columns) -> None:
+def check_columns(found: Sequence[str], columns: Columns) -> None:
     """Checks that a table has its columns.
 
     Args:
@@ -130,9 +176,7 @@ def check_columns(found: Sequence[Any], columns: Columns) -> None:
             f"There {'are' if many else 'is'} no column{'s' * many} "
             f"{_listed(missing)}. Found: {_listed(found)}."
         )
-    twice = [name for name, count in collections.Counter(found).items() if count > 1]
-    if twice:
-        raise ValueError(f"There are two columns {_listed(twice)}.")
+    column_names(found)
 
 
 def fields(
@@ -163,7 +207,7 @@ def fields(
         "labels": np.zeros(count, np.float32),
         "row_splits": row_splits,
         "query_ids": query_ids,
-        "feature_names": tuple(map(str, names)),
+        "feature_names": tuple(names),
     }
     for field, name in (("labels", columns.label), ("weights", columns.weight)):
         if name is not None:
@@ -188,7 +232,7 @@ def matrix(frame: Any, names: Sequence[str], missing: bool = False) -> np.ndarra
     """
     features = np.empty([len(frame), len(names)], np.float32)
     for column, name in enumerate(names):
-        values = numbers(frame[name])
+        values = numbers(frame[name], row_arrays.WITHOUT_TEXT)
         with np.errstate(over="ignore"):
             features[:, column] = values
         part = features[:, column : column + 1]
@@ -196,8 +240,12 @@ def matrix(frame: Any, names: Sequence[str], missing: bool = False) -> np.ndarra
     return features
 
 
-def numbers(series: Any) -> np.ndarray:
+def numbers(series: Any, of_text: str = "") -> np.ndarray:
     """Returns the values of a pandas.Series as float64, with NaN for missing ones.
+
+    Args:
+        series: the values.
+        of_text: what the message about a text adds.
 
     Raises:
         RowError: if a value is not a number.
@@ -214,8 +262,9 @@ def numbers(series: Any) -> np.ndarray:
                 raise ValueError
             found[row] = value  # Such as a `decimal.Decimal`.
         except (TypeError, ValueError):
+            hint = of_text if isinstance(value, str) else ""
             raise RowError(
-                f"{_told(series.name)} is {_shown(value)}, expected a number", row
+                f"{_told(series.name)} is {_shown(value)}, expected a number{hint}", row
             ) from None
     return found
 
@@ -229,11 +278,11 @@ def _is_numeric(dtype: Any) -> bool:
     ) and not pandas.api.types.is_complex_dtype(dtype)
 
 
-def _is_index(name: Any) -> bool:
-    return isinstance(name, str) and bool(_INDEX.fullmatch(name))
+def _is_index(name: str) -> bool:
+    return bool(_INDEX.fullmatch(name))
 
 
-def _told(name: Any) -> str:
+def _told(name: str) -> str:
     return f"column {name!r}"
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+# What messages about texts among features add.
+WITHOUT_TEXT = "; leave a column of texts out, or one-hot encode it"
+
 
 class RowError(ValueError):
     """Raised for a wrong row of an array or a table.
-
-    Attributes:
-        row: the row, from 0.
-        problem: what was expected and what was found.
 
     Examples:
         >>> str(RowError("the label is -1, expected a number >= 0", 7))
@@ -24,8 +23,16 @@ class RowError(ValueError):
     def __init__(self, problem: str, row: int) -> None:
         """Creates the error."""
         super().__init__(problem, row)  # Takes all arguments, so that pickling works.
-        self.problem = problem
-        self.row = row
+
+    @property
+    def problem(self) -> str:
+        """What was expected and what was found."""
+        return self.args[0]
+
+    @property
+    def row(self) -> int:
+        """The row, from 0."""
+        return self.args[1]
 
     def __str__(self) -> str:
         """Returns the row and the problem."""
@@ -131,7 +138,8 @@ def check_features(
         return
     row, column = np.argwhere(wrong)[0].tolist()
     name = f"`X` column {column}" if names is None else f"column {names[column]!r}"
-    raise _not_finite(name, given[row, column], row)
+    hint = "" if missing else "; `missing` lets features be NaN"
+    raise _not_finite(name, given[row, column], row, hint)
 
 
 def per_item(argument: str, values: Any, count: int) -> np.ndarray:
@@ -303,21 +311,33 @@ def _query_ids(query_ids: Any, count: int) -> list[str]:
 
 
 def _name(value: Any, name: str, row: int) -> str:
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, bytes):
-        text = value.decode()
-    elif isinstance(value, (list, tuple, dict, np.ndarray)):
-        raise RowError(f"{name} is {value!r}, expected a name or a number", row)
-    elif is_missing(value):
-        text = ""
-    elif isinstance(value, (float, np.floating)) and value == np.floor(value):
-        text = str(int(value)) if np.isfinite(value) else str(value)
-    else:
-        text = str(value)
+    try:
+        text = as_text(value)
+    except ValueError as error:
+        raise RowError(f"{name} is {error}", row) from None
     if not text:
         raise RowError(f"{name} is missing or empty, expected a name", row)
     return text
+
+
+def as_text(name: Any) -> str:
+    """Returns a name, which may be a number, as a text; one that is missing is empty.
+
+    Raises:
+        ValueError: if it is several values.
+
+    Examples:
+        >>> as_text("a"), as_text(np.int64(7)), as_text(7.0), as_text(None)
+        ('a', '7', '7', '')
+    """
+    if isinstance(name, (list, tuple, dict, np.ndarray)):
+        raise ValueError(f"{name!r}, expected a name or a number")
+    if isinstance(name, bytes):
+        return name.decode()
+    if is_missing(name):
+        return ""
+    whole = isinstance(name, (float, np.floating)) and np.isfinite(name)
+    return str(int(name) if whole and name == np.floor(name) else name)
 
 
 def is_missing(value: Any) -> bool:
@@ -341,7 +361,9 @@ def _numbers(argument: str, values: Any) -> np.ndarray:
         found = _of_objects(argument, found)
     if found.dtype.kind not in "biuf":
         raise ValueError(
-            f"`{argument}` must be an array of numbers. Received: {found.dtype}."
+            f"`{argument}` must be an array of numbers. Received: {found.dtype}"
+            + WITHOUT_TEXT * (argument == "X" and found.dtype.kind in "US")
+            + "."
             + " Complex data not supported." * (found.dtype.kind == "c")
         )
     return found
@@ -353,7 +375,7 @@ def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
         if isinstance(value, (str, bytes)):
             raise ValueError(
                 f"`{argument}` must be an array of numbers. Received: {value!r} at "
-                f"{list(place)}."
+                f"{list(place)}{WITHOUT_TEXT * (argument == 'X')}."
             )
     try:
         missing = np.vectorize(is_missing, otypes=[bool])(objects)
@@ -369,8 +391,10 @@ def _float32(numbers: np.ndarray) -> np.ndarray:
         return numbers.astype(np.float32, copy=False)
 
 
-def _not_finite(name: str, value: Any, row: int) -> RowError:
+def _not_finite(name: str, value: Any, row: int, of_nan: str = "") -> RowError:
     expected = "a finite number (neither NaN nor infinity)"
-    if np.isfinite(value):
+    if np.isnan(value):
+        expected += of_nan
+    elif np.isfinite(value):
         expected = "a number that float32 can hold"
     return RowError(f"{name} is {value:g}, expected {expected}", row)

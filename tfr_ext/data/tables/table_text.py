@@ -13,7 +13,7 @@ import numpy as np
 
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
-from tfr_ext.data.tables import frames
+from tfr_ext.data.tables import frames, row_arrays
 from tfr_ext.data.tables.frames import Columns
 
 # Texts that stand for a missing number. (A query may well be called NA.)
@@ -90,13 +90,14 @@ def with_numbers(frame: Any, columns: Columns) -> Any:
     Raises:
         RowError: if a value is not a number.
     """
-    names = (columns.label, columns.weight, *(columns.features or ()))
+    hints = {name: "" for name in (columns.label, columns.weight) if name is not None}
+    hints |= dict.fromkeys(columns.features or (), row_arrays.WITHOUT_TEXT)
     return frame.assign(
-        **{name: _as_numbers(frame[name]) for name in names if name is not None}
+        **{name: _as_numbers(frame[name], hint) for name, hint in hints.items()}
     )
 
 
-def _as_numbers(series: Any) -> Any:
+def _as_numbers(series: Any, of_text: str) -> Any:
     """Returns a column as numbers; pandas reads all as texts if one is another text.
 
     Raises:
@@ -108,7 +109,7 @@ def _as_numbers(series: Any) -> Any:
     numbers = pandas.to_numeric(series, errors="coerce")
     wrong = (numbers.isna() & ~series.isna()).to_numpy()
     if wrong.any():
-        frames.numbers(series.where(wrong))  # It raises the error.
+        frames.numbers(series.where(wrong), of_text)  # It raises the error.
     return numbers
 
 

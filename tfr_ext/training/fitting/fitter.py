@@ -16,7 +16,7 @@ from tfr_ext import losses, models
 from tfr_ext.core import quiet, which_keras
 from tfr_ext.core.system import termination
 from tfr_ext.core.telling import say
-from tfr_ext.evaluation import Convention, higher_is_better
+from tfr_ext.evaluation import Convention, higher_is_better, plain_name
 from tfr_ext.training import diagnosis
 from tfr_ext.training.fitting import (
     checkpoints,
@@ -151,6 +151,7 @@ class Fitter:
         self._steps = hparams.steps_per_epoch or dataset_builder.train.num_batches
         steps, epochs = self._steps, hparams.num_epochs
         self._hparams = copy.copy(hparams)
+        self._hparams.monitor = monitor = plain_name(hparams.monitor)
         self._hparams.loss_params = schedules.loss_parameters(
             hparams.loss, hparams.loss_params, hparams.loss_schedules, steps, epochs
         )
@@ -167,8 +168,8 @@ class Fitter:
             self.build_loss().set_step(steps * epochs)
         self._training = checkpoints.ResumableTraining(
             os.path.join(hparams.model_dir, "checkpoints"),
-            monitor=f"val_{hparams.monitor}",
-            higher_is_better=higher_is_better(hparams.monitor),
+            monitor=f"val_{monitor}",
+            higher_is_better=higher_is_better(monitor),
             patience=hparams.early_stopping_patience,
             min_delta=hparams.early_stopping_min_delta,
             writer=self.is_writer,

@@ -194,11 +194,10 @@ def _read(
 ) -> dict[str, RankingLists]:
     """Reads splits, or holds them out of 'train', with the labels of the settings."""
     with_labels = wanted_labels.from_config(config)
-    fractions = held_out(
-        config, origin.splits
-    )  # The same split, whichever parts are wanted.
     found: dict[str, RankingLists] = {}
-    if "train" in wanted or any(split in fractions for split in wanted):
+    if "train" in wanted or not {*wanted} <= {*origin.splits}:
+        # The same split, whichever parts are wanted.
+        fractions = held_out(config, origin.splits)
         train = with_labels(origin.read("train", num_features))
         num_features = train.num_features
         found = _split(train, fractions, config.random_seed)
@@ -263,12 +262,23 @@ def held_out(config: DataConfig, splits: Collection[str]) -> dict[str, float]:
     Args:
         config: settings of the data.
         splits: the splits that the source has.
+
+    Raises:
+        ValueError: if that share is 0.
     """
-    return {
+    shares = {
         split: getattr(config, f"{split}_fraction")
         for split in SPLITS[1:]
         if split not in splits
     }
+    for split, share in shares.items():
+        if not share:
+            use = {"valid": "validate", "test": "test"}[split]
+            raise ValueError(
+                f"{given(f'{split}_fraction', share)} holds out no query to {use} on: "
+                f"give `{split}_path`, or a share above 0."
+            )
+    return shares
 
 
 def hold_out(
