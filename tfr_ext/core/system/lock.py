@@ -7,6 +7,8 @@ import fcntl
 import os
 from collections.abc import Iterator
 
+from tfr_ext.core.files import check_may_write
+
 _NAME = ".tfr_ext.lock"
 
 
@@ -24,7 +26,9 @@ def alone(directory: str, work: str) -> Iterator[None]:
 
     Raises:
         ValueError: if another process holds the lock.
+        OSError: if this user cannot make files there.
     """
+    check_may_write(directory)
     made = _make(directory)
     path = os.path.join(directory, _NAME)
     descriptor = None

@@ -128,10 +128,10 @@ def read_scores(path: str, lists: RankingLists) -> np.ndarray:
         ValueError: if the file lacks an item, or has another format.
         OSError: if it cannot be read.
     """
-    documents = trec.read_run(path, lists).documents
+    documents = trec.read_run(path, lists).encoded
     names = trec.document_names(lists)
     scores = []
-    for q, query in enumerate(lists.query_ids):
+    for q, query in enumerate(trec.QueryNames()(lists.query_ids)):
         for i in range(lists.row_splits[q], lists.row_splits[q + 1]):
             score = documents.get(query, {}).get(names[i])
             if score is None:

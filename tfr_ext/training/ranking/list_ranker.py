@@ -15,6 +15,7 @@ from tfr_ext.core.files import whole_file
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data import file_names, text_files
+from tfr_ext.evaluation import trec
 from tfr_ext.training.ranking import list_checks, ranked_formats, unlabelled
 from tfr_ext.training.ranking.list_scorer import ListScorer
 from tfr_ext.training.ranking.loaded_scorers import load_scorer
@@ -181,6 +182,7 @@ def _rank(
     """
     queries = items = written = 0
     have_names: bool | None = None if named else False
+    names = trec.QueryNames()  # Those of all lists.
     file.write(ranked_formats.head(config).encode())
     for lists in unlabelled.read(config, files, scorer):
         if have_names is None:
@@ -193,6 +195,8 @@ def _rank(
                 f"without one is between the queries {lists.query_ids[0]!r} and "
                 f"{lists.query_ids[-1]!r}."
             )
+        if config.output_format == "trec":
+            names.check(lists)
         list_checks.check_features(lists, unlabelled.keeps_missing(config, scorer))
         scores = scorer.scores(lists, config.batch_size)
         list_checks.check_scores(lists, scores)

@@ -35,14 +35,14 @@ def rerank(lists: RankingLists, patterns: Sequence[str], depth: int) -> RankingL
     kept, lengths = [], []
     where = given("rerank_run", tuple(patterns))
     for query, start, end in zip(
-        lists.query_ids, lists.row_splits, lists.row_splits[1:]
+        trec.QueryNames()(lists.query_ids), lists.row_splits, lists.row_splits[1:]
     ):
-        if query not in run.documents:
+        if query not in run.encoded:
             raise ValueError(
                 f"{where}: expected a ranking of every query of the data. Query "
                 f"{query!r} is in no run."
             )
-        scores = run.documents[query]
+        scores = run.encoded[query]
         found = [i for i in range(start, end) if names[i] in scores]
         wanted = min(depth, int(end - start))
         if len(found) < wanted:
