@@ -60,7 +60,11 @@ class PathsParser(flags.ListParser):
 
     def parse(self, argument: str | list[str]) -> list[str]:
         """See `flags.ListParser`."""
-        if isinstance(argument, str) and os.path.lexists(argument):
+        if isinstance(argument, str) and (
+            os.path.lexists(argument)
+            or "\n" in argument
+            or "\r" in argument  # It is no list either, and is refused.
+        ):
             return [argument]
         return super().parse(argument)
 

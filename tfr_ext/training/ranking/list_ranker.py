@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from tfr_ext.core.files import whole_file
+from tfr_ext.core.files import check_may_write, whole_file
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data import file_names, text_files
@@ -133,9 +133,13 @@ def _check_output(config: RankConfig, files: Sequence[str]) -> None:
 
     Raises:
         ValueError: if it would.
+        OSError: if this user cannot write it.
     """
     path = config.output
-    if path is None or path == STANDARD or not os.path.lexists(path):
+    if path is None or path == STANDARD:
+        return
+    check_may_write(f"{path}.writing")  # As `whole_file` writes it.
+    if not os.path.lexists(path):
         return
     where = given("output", path)
     if not os.path.isfile(path):
