@@ -55,7 +55,7 @@ def work(folder, name):
     run_command("pipelines.rank", export, f"--input={text}", f"--output={folder}/x.run")
     run_command(
         *("pipelines.evaluate", *test, f"--run={folder}/x.run"),
-        *(f"--rerank_run={folder}/x.run", "--eval_list_size=3"),
+        *(f"--rerank_run={folder}/x.run", "--rerank_depth=3"),
     )
     run_command(
         *("pipelines.evaluate", *test, f"--scores={scores}"),
