@@ -119,8 +119,10 @@ def test_two_queries_that_become_one_are_refused(folder, name):
 def test_names_that_no_file_holds_are_refused(name):
     with pytest.raises(ValueError, match="the name of a query is"):
         QueryNames().check(lists_of([name]))
-    with pytest.raises(ValueError, match="the name of a document is"):
-        QueryNames().check(lists_of(["q"], ["d", name]))
+    lists = lists_of(["q"], ["d", name])
+    for check in (QueryNames().check, evaluation.document_names):
+        with pytest.raises(ValueError, match="the name of a document is"):
+            check(lists)
 
 
 @given(st.lists(NAME, min_size=1, max_size=3, unique=True))

@@ -82,9 +82,15 @@ def document_names(lists: RankingLists) -> list[str]:
     """Returns an identifier for each item as TREC files hold it, unique in its list.
 
     It is that of `item_names`, with its blanks encoded and repeated ones numbered.
+
+    Raises:
+        ValueError: if an item's own name is empty.
     """
     names: list[str] = []
-    plain = list(map(text_files.encoded_name, item_names(lists)))
+    plain = [
+        text_files.encoded_name(text_files.check_name(name, "the name of a document"))
+        for name in item_names(lists)
+    ]
     for start, end in zip(lists.row_splits, lists.row_splits[1:]):
         taken: set[str] = set()
         for own in plain[start:end]:
@@ -221,17 +227,12 @@ class TrecRun:
         Raises:
             ValueError: if two queries, or two documents of one, have the same name.
         """
-        found = {}
-        for name, own in zip(QueryNames()(self.documents), self.documents.values()):
-            found[name] = own
-            if text_files.encoded_name(text := "".join(own)) != text:
-                found[name] = {text_files.encoded_name(d): s for d, s in own.items()}
-            if len(found[name]) < len(own):
-                raise ValueError(
-                    f"Documents of query {name!r} of a run differ only in how blanks "
-                    "in their names are written."
-                )
-        return found
+        return {
+            query: _encoded(query, documents)
+            for query, documents in zip(
+                QueryNames()(self.documents), self.documents.values()
+            )
+        }
 
     def missing(self, lists: RankingLists) -> list[str]:
         """Returns the judged queries that the run lacks."""
@@ -291,6 +292,20 @@ class TrecRun:
             found.sort(key=lambda i: -scores[i])
             ranks[found] = -np.arange(1.0, len(found) + 1)
         return joined, ranks
+
+
+def _encoded(query: str, documents: Mapping[str, float]) -> Mapping[str, float]:
+    """Returns the scores of documents by their names in files."""
+    names = list(map(text_files.encoded_name, documents))
+    if names == list(documents):
+        return documents
+    found = dict(zip(names, documents.values()))
+    if len(found) < len(names):
+        raise ValueError(
+            f"Two documents of query {query!r} of a run differ only in how blanks in "
+            "their names are written."
+        )
+    return found
 
 
 def with_runs(
