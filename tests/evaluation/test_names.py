@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.helpers import make_lists
 from tfr_ext import data, evaluation
 from tfr_ext.evaluation import runs
-from tfr_ext.evaluation.trec import QueryNames
+from tfr_ext.evaluation.trec_names import QueryNames
 from tfr_ext.training import outputs
 
 BLANKS = [chr(c) for c in range(0x10000) if chr(c).isspace()]

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.commands import run_command, told
+from tests.commands import PATHS, run_command, told
 from tests.files import write_letor
-from tests.pipelines.test_files import PATHS
 from tfr_ext.core import files
 from tfr_ext.data.synthetic import synthetic_lists
 from tfr_ext.training.fitting import checkpoints

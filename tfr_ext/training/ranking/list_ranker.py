@@ -15,7 +15,7 @@ from tfr_ext.core.files import check_may_write, whole_file
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data import file_names, text_files
-from tfr_ext.evaluation import trec
+from tfr_ext.evaluation import trec_names
 from tfr_ext.training.ranking import list_checks, ranked_formats, unlabelled
 from tfr_ext.training.ranking.list_scorer import ListScorer
 from tfr_ext.training.ranking.loaded_scorers import load_scorer
@@ -186,7 +186,7 @@ def _rank(
     """
     queries = items = written = 0
     have_names: bool | None = None if named else False
-    names = trec.QueryNames()  # Those of all lists.
+    names = trec_names.QueryNames()  # Those of all lists.
     file.write(ranked_formats.head(config).encode())
     for lists in unlabelled.read(config, files, scorer):
         if have_names is None:

@@ -15,7 +15,7 @@ from tfr_ext.data.elwc import manifest
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.file_names import find_files
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.evaluation import trec
+from tfr_ext.evaluation import trec_names
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits, reranking
 from tfr_ext.training.sources.source import SPLITS, Source
@@ -65,7 +65,7 @@ class DigestedSource:
         self._config = config
         self._source: Any = origin or data_splits.source(config)
         self._digest = hashlib.sha256()
-        self._names = trec.QueryNames()
+        self._names = trec_names.QueryNames()
         # They choose the items, as the data itself does.
         for path in reranking.files(config.rerank_run):
             with open(path, "rb") as file:
