@@ -19,6 +19,20 @@ SMALL = (
     "--verbose=line",
 )
 
+# The flags of each command that name files and directories.
+_DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "flagfile")
+PATHS = {
+    "train": ("model_dir", "rerank_run", *_DATA),
+    "train_gbm": ("model_dir", "rerank_run", *_DATA),
+    "evaluate": ("export", "run", "scores", "output_dir", *_DATA),
+    "compare": ("output_dir", "flagfile"),
+    "experiment": ("output_dir", "cells_dir", "run_path", "valid_run_path", *_DATA),
+    "export": ("model_dir", "export_dir", "flagfile"),
+    "fuse": ("runs", "qrels", "valid_qrels", "output_dir", "flagfile"),
+    "prepare": ("output_dir", *_DATA),
+    "rank": ("export", "input", "output", "flagfile"),
+}
+
 
 def run_command(module, *flags, check=True):
     """Runs `python -m module` with flags, as a user does."""

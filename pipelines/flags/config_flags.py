@@ -74,7 +74,7 @@ def given(
     names = [place.key for place in places(kind) if place.key not in without]
     every = [flag_values[name] for name in names]
     texts = [flag.serialize() for flag in every if flag.present]
-    return [line for text in texts for line in text.splitlines()]
+    return [line for text in texts for line in text.split("\n")]
 
 
 @dataclasses.dataclass(frozen=True)

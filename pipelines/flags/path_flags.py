@@ -6,10 +6,13 @@ otherwise mean the current directory, and `--valid_path=$UNSET` would hold out q
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 from absl import flags
+
+from tfr_ext.core.settings import PLAIN_PATH, is_plain_path
 
 flags.disclaim_key_flags()  # They are those of the module that defines them here.
 
@@ -37,6 +40,12 @@ def define(
     flags.register_validator(
         name, lambda path: path is None or _is_named(path), _EXPECTED, flag_values
     )
+    flags.register_validator(
+        name,
+        lambda path: path is None or is_plain_path(path),
+        f"expected {PLAIN_PATH}",
+        flag_values,
+    )
     if name in _PLACES:
         flags.register_validator(
             name,
@@ -46,23 +55,47 @@ def define(
         )
 
 
+class PathsParser(flags.ListParser):
+    """Reads paths, separated by commas, or one that exists and has commas itself."""
+
+    def parse(self, argument: str | list[str]) -> list[str]:
+        """See `flags.ListParser`."""
+        if isinstance(argument, str) and (
+            os.path.lexists(argument)
+            or "\n" in argument
+            or "\r" in argument  # It is no list either, and is refused.
+        ):
+            return [argument]
+        return super().parse(argument)
+
+
 def define_list(
     name: str, help: str, flag_values: flags.FlagValues = flags.FLAGS
 ) -> None:
     """Defines a flag that holds paths, separated by commas; none by default.
 
-    It may be empty in a flag file, as in the `flags.cfg` of a run without such files.
+    A path with commas can be quoted, as in CSV, and need not be if it is the only one
+    and exists. The flag may be empty in a flag file, as in the `flags.cfg` of a run
+    without such files.
 
     Args:
         name: name of the flag.
         help: what it is for.
         flag_values: gets the flag.
     """
-    flags.DEFINE_list(name, [], help, flag_values)
+    flags.DEFINE(
+        PathsParser(), name, [], help, flag_values, flags.CsvListSerializer(",")
+    )
     flags.register_validator(
         name,
         lambda paths: all(map(_is_named, paths)) and not is_empty_in(sys.argv, name),
         _EXPECTED,
+        flag_values,
+    )
+    flags.register_validator(
+        name,
+        lambda paths: all(map(is_plain_path, paths)),
+        f"expected paths, each {PLAIN_PATH}",
         flag_values,
     )
 

@@ -143,9 +143,10 @@ def _closed_place(
     """Returns what flag names a place that cannot be written, if an error says so."""
     found = _REFUSED_TEXT.match(text) if isinstance(error, tf.errors.OpError) else None
     path, why = (found[1], found[2]) if found else (None, None)
-    if isinstance(error, OSError) and error.errno in _REFUSED:
-        path, why = error.filename, os.strerror(error.errno)
-    if not isinstance(path, str) or _may_write(path):
+    is_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+    if isinstance(error, OSError) and (is_long or error.errno in _REFUSED):
+        path, why = error.filename, os.strerror(error.errno or 0)
+    if not isinstance(path, str) or (_may_write(path) and not is_long):
         return None
     path = os.path.realpath(path)
     for name in _PLACES:

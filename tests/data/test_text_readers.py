@@ -10,7 +10,6 @@ import textwrap
 import threading
 import time
 
-import numpy as np
 import pytest
 
 from tests.helpers import make_lists
@@ -19,7 +18,6 @@ from tfr_ext.data import text_files
 from tfr_ext.data.elwc import manifest
 from tfr_ext.data.letor import byte_ranges
 from tfr_ext.evaluation import runs
-from tfr_ext.training import outputs
 
 NBSP_NAME = "a\u00a0b"
 
@@ -200,61 +198,6 @@ def test_json_files_may_begin_with_a_mark(encode, tmp_path):
     )
     (tmp_path / "per_query.tsv").write_text("query\tmap\nq\t1\n", encoding=encode)
     assert runs.read("A", [str(tmp_path)]).members[0].seed == 3
-
-
-# What writes names of queries, and what reads them.
-
-
-def write_elwc(path, lists):
-    from tfr_ext.data.elwc import writing
-
-    with writing.ShardWriter(*os.path.split(path)) as writer:
-        writer.write(lists)
-    return data.read_elwc(path).query_ids
-
-
-def write_per_query(path, lists):
-    outputs.write_per_query(os.path.dirname(path), lists, {"map": np.ones(1)})
-    file = os.path.join(os.path.dirname(path), "per_query.tsv")
-    return runs.read("A", [file]).members[0].queries
-
-
-def write_run(path, lists):
-    evaluation.write_run(path, lists, np.ones(2), "tag")
-    run = evaluation.read_run(path, lists)
-    assert not np.isinf(run.ranked(lists)[1]).any()  # The documents are found again.
-    return run.documents
-
-
-def write_qrels(path, lists):
-    evaluation.write_qrels(path, lists)
-    with open(path, encoding="utf-8") as file:
-        return {" ".join(line.split(" ")[:-3]) for line in file}
-
-
-WRITERS = [write_elwc, write_per_query, write_run, write_qrels]
-
-
-@pytest.mark.parametrize("name", [NBSP_NAME, "\u2028", "\x85", "\u3000x", "Ä#:\\"])
-@pytest.mark.parametrize("write", WRITERS)
-def test_names_are_read_as_they_were_written(write, name, path):
-    lists = make_lists([2], doc_ids=[name + "1", name + "2"])
-    lists = data.RankingLists(
-        lists.features, lists.labels, lists.row_splits, [name], lists.doc_ids
-    )
-    assert list(write(str(path), lists)) == [name]
-
-
-@pytest.mark.parametrize("name", ["a b", "a\tb", "a\nb", "", "a\x1f"])
-@pytest.mark.parametrize("write", WRITERS)
-def test_names_that_files_cannot_hold_are_refused(write, name, path):
-    lists = make_lists([2])
-    lists = data.RankingLists(
-        lists.features, lists.labels, lists.row_splits, [name], lists.doc_ids
-    )
-    with pytest.raises(ValueError) as error:
-        write(str(path), lists)
-    assert f"is {name!r}, expected text without blanks" in str(error.value)
 
 
 def test_a_line_of_70_mebibytes_takes_less_than_a_gibibyte(tmp_path):

@@ -42,9 +42,11 @@ FLAGS = {
 }
 
 
-def run(command, root, user=None):
+def run(command, root, user=None, out="out"):
     name, *flags = {**COMMANDS, **OTHERS}[command]
-    given = [flag.format(root=root) for flag in flags]
+    given = [
+        flag.replace("{root}/out", f"{root}/{out}").format(root=root) for flag in flags
+    ]
     return fork_server.run(
         f"pipelines.{name}", given, environment={"TF_CPP_MIN_LOG_LEVEL": "3"}, user=user
     )
@@ -172,3 +174,20 @@ def test_the_lock_of_another_user(may_read, command, root):
             assert path.exists()
     finally:
         shutil.rmtree(root / "out")
+
+
+@pytest.mark.parametrize("is_name", [True, False], ids=["name", "path"])
+@pytest.mark.parametrize("command", FLAGS)
+def test_a_directory_whose_name_is_too_long(command, is_name, root):
+    """No file system holds names of 256 bytes, and Linux no paths of 4,096."""
+    out = "x" * 256
+    if not is_name:
+        out = "/".join(["x" * 200] * 20)
+        out += "/" + "y" * (4080 - len(f"{root}/{out}"))
+    before = state(root)
+    done = run(command, root, out=out)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Error: --{FLAGS[command]}={root}/{out}"), line
+    assert " cannot be written: File name too long. " in line
+    assert state(root) == before and not done.stdout

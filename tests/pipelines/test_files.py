@@ -6,23 +6,11 @@ import re
 import pytest
 
 from pipelines.flags import path_flags
-from tests.commands import SMALL, run_command, told
+from tests.commands import PATHS, SMALL, run_command, told
 from tests.files import content
 from tfr_ext.core.system import lock
 from tfr_ext.training import written
 
-DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "flagfile")
-PATHS = {
-    "train": ("model_dir", "rerank_run", *DATA),
-    "train_gbm": ("model_dir", "rerank_run", *DATA),
-    "evaluate": ("export", "run", "scores", "output_dir", *DATA),
-    "compare": ("output_dir", "flagfile"),
-    "experiment": ("output_dir", "cells_dir", "run_path", "valid_run_path", *DATA),
-    "export": ("model_dir", "export_dir", "flagfile"),
-    "fuse": ("runs", "qrels", "valid_qrels", "output_dir", "flagfile"),
-    "prepare": ("output_dir", *DATA),
-    "rank": ("export", "input", "output", "flagfile"),
-}
 # Flags with which a command gets as far as its data; each names no loss or file of
 # these lists, so that it fails there.
 GIVEN = {

@@ -1,5 +1,6 @@
 """Tables on the command line: training, evaluation, shards with weights, messages."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tests.commands import bad, run_command, told, train
 from tests.helpers import make_lists
 from tests.tables import frame, tabular
+from tfr_ext.data import read_elwc
 
 pytest.importorskip("pyarrow")
 FLAGS = (
@@ -126,3 +128,73 @@ def test_what_is_wrong_is_told_by_file_row_and_flag(files, tmp_path):
         (["--stream"], "again and again. Received: --dataset=table."),
     ):
         assert error in bad(tmp_path, *given, *flags), flags
+
+
+def test_names_with_blanks_go_through_all_commands(tmp_path):
+    """As they are in tables and shards, with %XX in TREC files."""
+    queries = ["red shoes", "a\u00a0b", "100%", "c%20d", "\u3000", "e\nf\tg"]
+    queries += [f"blue shoes {i}" for i in range(6)]
+    held = ["red%20shoes", "a%C2%A0b", "100%", "c%20d", "%E3%80%80", "e%0Af%09g"]
+    held += [f"blue%20shoes%20{i}" for i in range(6)]
+    lists = dataclasses.replace(
+        make_lists([3] * 12, doc_ids=["D 1", "D 2", "D 1"] * 12), query_ids=queries
+    )
+    path, flags = f"{tmp_path}/clicks.csv", [*FLAGS, *SMALL, "--metrics=map"]
+    frame(tabular(lists)).to_csv(path, index=False)
+    data = [f"--{split}_path={path}" for split in SPLITS]
+    train(*flags, *data, f"--model_dir={tmp_path}/model")
+    run_command("pipelines.export", f"--model_dir={tmp_path}/model")
+    export = f"--export={tmp_path}/model/export"
+    given = [*FLAGS, f"--test_path={path}", "--metrics=map"]
+    run_command("pipelines.evaluate", *given, export, f"--output_dir={tmp_path}/a")
+    run_command(
+        "pipelines.rank",
+        *(*FLAGS, export, f"--input={path}", f"--output={tmp_path}/x.run"),
+    )
+    lines = (tmp_path / "x.run").read_text().splitlines()
+    assert list(dict.fromkeys(line.split()[0] for line in lines)) == held
+    assert {line.split()[2] for line in lines} == {"D%201", "D%202", "D%201#2"}
+    run = f"--run={tmp_path}/x.run"
+    done = run_command(
+        "pipelines.evaluate",
+        *(*given, run, f"--rerank_run={tmp_path}/x.run", "--rerank_depth=2"),
+        "--print_per_query",
+    )
+    assert "not in the run" not in done.stdout and "\ne%0Af%09g  " in done.stdout
+    run_command("pipelines.evaluate", *given, run, f"--output_dir={tmp_path}/b")
+    for name in ("model", "a", "b"):
+        found = pd.read_csv(tmp_path / name / "per_query.tsv", sep="\t")
+        assert found["query"].tolist() == held, name
+        np.testing.assert_allclose(
+            found["map"].mean(), metrics(tmp_path / name)["test"]["map"]
+        )
+    same = [f"{tmp_path}/model", f"{tmp_path}/a"]
+    assert "12 test queries" in run_command("pipelines.compare", *same).stdout
+    run_command("pipelines.fuse", *same, f"--output_dir={tmp_path}/fused")
+    lines = (tmp_path / "fused" / "qrels.trec").read_text().splitlines()
+    assert list(dict.fromkeys(line.split()[0] for line in lines)) == held
+    run_command("pipelines.prepare", *FLAGS, *data, f"--output_dir={tmp_path}/shards")
+    found = read_elwc(f"{tmp_path}/shards/test-*")
+    assert (found.query_ids, found.doc_ids) == (queries, lists.doc_ids)
+
+
+@pytest.mark.parametrize("command", ["train", "train_gbm", "evaluate", "experiment"])
+def test_two_queries_with_one_name_in_trec_files_are_refused(command, tmp_path):
+    queries = ["red shoes", "b", "c", "d", "e", "red%20shoes"]
+    lists = dataclasses.replace(make_lists([2] * 6), query_ids=queries)
+    frame(tabular(lists)).to_csv(tmp_path / "x.csv", index=False)
+    flags = [
+        "--dataset=table",
+        "--query_column=query",
+        f"--train_path={tmp_path}/x.csv",
+    ]
+    flags += {
+        "evaluate": [f"--scores={tmp_path}/none", f"--test_path={tmp_path}/x.csv"],
+        "experiment": ["--method=A: train_gbm", "--folds=1", "--seeds=1"],
+    }.get(command, [])
+    name = "model_dir" if "train" in command else "output_dir"
+    done = run_command(
+        f"pipelines.{command}", *flags, f"--{name}={tmp_path}/out", check=False
+    )
+    assert "The queries 'red shoes' and 'red%20shoes' would have the same" in told(done)
+    assert not (tmp_path / "out").exists()

@@ -16,6 +16,7 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
@@ -23,6 +24,8 @@ from typing import BinaryIO, TextIO
 ASIDE = re.compile(r"\.tfr_ext-writing-[0-9a-f]{8}-[^/]*")
 # Errors of a write; others may come from what makes the content, such as a server.
 _OF_A_WRITE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
+# Room, in bytes, for the names of the files below a directory.
+_BELOW = 256
 
 
 @contextlib.contextmanager
@@ -49,24 +52,58 @@ def named(path: str) -> Iterator[None]:
 
 
 def check_may_write(directory: str) -> None:
-    """Checks that this user may make files in a directory.
+    """Checks that this user can make files in a directory.
 
     Args:
         directory: the directory; if it does not exist, that in which it would be made.
             One of another file system, such as `gs://...`, is not checked.
 
     Raises:
-        OSError: if the user may not, or the file system can only be read.
+        OSError: if the user may not, the file system can only be read, or a name is too
+            long for it.
     """
     if "://" in directory:
         return
-    folder = os.path.abspath(directory)
+    whole = folder = os.path.abspath(directory)
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
-    if os.path.isdir(folder) and not os.access(folder, os.W_OK | os.X_OK):
+    if not os.path.isdir(folder):
+        return
+    code = 0
+    names = os.fsencode(whole).split(b"/")
+    if max(map(len, names)) > os.pathconf(folder, "PC_NAME_MAX"):
+        code = errno.ENAMETOOLONG
+    elif len(os.fsencode(whole)) + _BELOW > os.pathconf(folder, "PC_PATH_MAX"):
+        code = errno.ENAMETOOLONG
+    elif not os.access(folder, os.W_OK | os.X_OK):
         reads_only = os.statvfs(folder).f_flag & os.ST_RDONLY
         code = errno.EROFS if reads_only else errno.EACCES
+    if code:
         raise OSError(code, os.strerror(code), directory)
+
+
+@contextlib.contextmanager
+def without_wildcards(directory: str) -> Iterator[str]:
+    r"""Yields a path of a directory from which TensorFlow can read variables.
+
+    It takes the path of a checkpoint, or of the variables of a SavedModel, as a glob.
+
+    Args:
+        directory: the directory, which may be on another file system.
+    """
+    if "://" in directory or not _has_wildcards(directory):
+        yield directory
+        return
+    # Batch systems name directories such as `123[4]`, also for temporary files.
+    root = "/tmp" if _has_wildcards(tempfile.gettempdir()) else None
+    with tempfile.TemporaryDirectory(dir=root) as aside:
+        link = os.path.join(aside, "link")
+        os.symlink(os.path.abspath(directory), link)
+        yield link
+
+
+def _has_wildcards(path: str) -> bool:
+    return any(character in path for character in "[\\*?")
 
 
 def aside_name(name: str, token: str) -> str:

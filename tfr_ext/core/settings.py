@@ -31,6 +31,9 @@ HIGHEST_COUNT = 2**31 - 1
 # The highest seed that NumPy's and Keras's generators accept.
 HIGHEST_SEED = 2**32 - 1
 
+PLAIN_PATH = "a path of one line in UTF-8, without blanks around it"
+"""What `is_plain_path` accepts, for messages."""
+
 _SETTING, _NESTED = "setting", "nested"
 
 
@@ -337,7 +340,24 @@ def _text(name: str, value: Any, about: Setting) -> str:
 def _path(name: str, value: Any, about: Setting) -> str:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value).strip():
         raise ValueError(f"`{name}` must be a path. Received: {value!r}.")
-    return os.fspath(value)
+    path = os.fspath(value)
+    if not is_plain_path(path):
+        raise ValueError(f"`{name}` must be {PLAIN_PATH}. Received: {value!r}.")
+    return path
+
+
+def is_plain_path(path: str) -> bool:
+    r"""Returns whether files of flags and TensorFlow can hold a path.
+
+    Examples:
+        >>> is_plain_path("run[1] *"), is_plain_path("a/ "), is_plain_path("a\nb")
+        (True, False, False)
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return path == path.strip() and not {*path} & {*"\0\n\r"}
 
 
 def _each(

@@ -12,8 +12,9 @@ import os
 import re
 import stat
 import sys
+import urllib.parse
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -37,7 +38,9 @@ _NUMBER = re.compile(NUMBER.decode())
 _NOT_FINITE = ("nan", "inf", "-inf")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _WORD = re.compile(r"[^ \t\r\v\f]+")
-_NOT_IN_A_NAME = re.compile(r"[\x00-\x20\x7f]")
+_NOT_IN_A_WORD = re.compile(r"[\x00-\x20\x7f]")
+# What `str.split` splits at, control characters, and what reads as a byte order mark.
+_NOT_IN_A_NAME = re.compile(r"[\s\x00-\x1f\x7f-\x9f]|^\ufeff")
 
 
 def is_pipe(path: str) -> bool:
@@ -218,32 +221,54 @@ def words(line: str) -> list[str]:
     return _WORD.findall(line)
 
 
+def check_word(word: str, what: str) -> str:
+    """Returns a text if it is one word.
+
+    Args:
+        word: the text.
+        what: what it is, for the message.
+
+    Raises:
+        ValueError: if it is empty, or contains an ASCII blank or control character.
+    """
+    if not word or _NOT_IN_A_WORD.search(word):
+        shown = word if len(word) <= 40 else word[:40] + "..."
+        raise ValueError(
+            f"{what} is {shown!r}, expected text without blanks, as TREC files need"
+        )
+    return word
+
+
 def check_name(name: str, what: str) -> str:
-    """Returns the name of a query or document if text files can hold it.
+    """Returns the name of a query or document if files can hold it.
 
     Args:
         name: the name.
         what: what it names, for the message.
 
     Raises:
-        ValueError: if it is empty, or contains an ASCII blank or control character.
+        ValueError: if it is empty, or UTF-8 cannot hold it.
     """
-    if not name or _NOT_IN_A_NAME.search(name):
-        shown = name if len(name) <= 40 else name[:40] + "..."
-        raise ValueError(
-            f"{what} is {shown!r}, expected text without blanks, as TREC files need"
-        )
-    return name
+    try:
+        if name.encode():
+            return name
+    except UnicodeEncodeError:
+        pass
+    raise ValueError(f"{what} is {name!r}, expected text in UTF-8 that is not empty")
 
 
-def are_names(names: Sequence[str]) -> bool:
-    """Tells whether `check_name` accepts all of these names."""
-    return all(names) and not _NOT_IN_A_NAME.search("".join(names))
+def encoded_name(name: str) -> str:
+    r"""Returns the name of a query or document as a word, as TREC files hold it.
 
+    Each byte of the UTF-8 of a blank, at which `str.split` splits, or of a control
+    character is written as %XX, and so is a byte order mark at the beginning. Names
+    without these stay as they are.
 
-def without_blanks(name: str) -> str:
-    """Returns a name without ASCII blanks and control characters."""
-    return _NOT_IN_A_NAME.sub("", name)
+    Examples:
+        >>> encoded_name("red shoes"), encoded_name("a\u00a0b"), encoded_name("100%")
+        ('red%20shoes', 'a%C2%A0b', '100%')
+    """
+    return _NOT_IN_A_NAME.sub(lambda found: urllib.parse.quote(found[0]), name)
 
 
 def parse_number(text: str, finite: bool = True) -> float:

@@ -207,7 +207,7 @@ def _lists(values: decoding.Values) -> RankingLists:
 
     Raises:
         tf.errors.DataLossError: if the fields do not fit each other.
-        ValueError: if the name of a query has blanks.
+        ValueError: if the name of a query is empty.
     """
     # A view: `numpy()` would make a copy.
     features = np.asarray(memoryview(values[decoding.FEATURES]))

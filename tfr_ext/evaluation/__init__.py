@@ -23,13 +23,13 @@ from tfr_ext.evaluation.significance import (
 )
 from tfr_ext.evaluation.trec import (
     TrecRun,
-    document_names,
     read_qrels,
     read_run,
     with_runs,
     write_qrels,
     write_run,
 )
+from tfr_ext.evaluation.trec_names import document_names
 
 __all__ = [
     "Convention",

@@ -191,7 +191,9 @@ def _named(argument: str) -> tuple[str | None, list[str]]:
     """Splits `[NAME=]PATHS`, where either part may contain further '=' signs."""
     parts = argument.split("=")
     for k in range(len(parts)):
-        paths = [_matches(p) for p in "=".join(parts[k:]).split(",")]
+        text = "=".join(parts[k:])
+        whole = _matches(text)  # Its name may have commas.
+        paths = [whole] if whole else [_matches(p) for p in text.split(",")]
         if all(paths):
             return "=".join(parts[:k]) if k else None, sum(paths, [])
     patterns = argument.partition("=")[2] or argument

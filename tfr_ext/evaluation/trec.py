@@ -4,11 +4,15 @@ trec_eval orders by score, read as a 32-bit float, and breaks ties by document
 identifier, whereas here ties are broken by position. If scores tie, the later ones are
 therefore lowered in the run file by the smallest steps of a 32-bit float that make them
 distinct.
+
+Names are words there, as `trec_names` encodes them. Readers decode nothing; names of
+lists are encoded before they are joined with a file.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -17,30 +21,7 @@ import numpy as np
 from tfr_ext.core.files import text_file
 from tfr_ext.data import text_files
 from tfr_ext.data.lists import RankingLists
-
-
-def document_names(lists: RankingLists) -> list[str]:
-    """Returns an identifier for each item, unique within its list.
-
-    These are the collection's own identifiers if it has them (without blanks, with
-    repeated ones numbered), else the query's name and the position, counted from 1.
-    """
-    names = []
-    for q, query in enumerate(lists.query_ids):
-        start, end = lists.row_splits[q], lists.row_splits[q + 1]
-        if lists.doc_ids is None:
-            names += [f"{query}-{i + 1}" for i in range(end - start)]
-            continue
-        taken: set[str] = set()
-        for own in lists.doc_ids[start:end]:
-            name = plain = text_files.without_blanks(own)
-            count = 1
-            while name in taken:
-                count += 1
-                name = f"{plain}#{count}"
-            taken.add(name)
-            names.append(name)
-    return names
+from tfr_ext.evaluation.trec_names import QueryNames, document_names
 
 
 def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> None:
@@ -54,16 +35,18 @@ def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> N
         tag: name of the run, without blanks.
 
     Raises:
-        ValueError: if the name of a query or of the run is empty or has blanks.
+        ValueError: if the name of a query is empty or becomes that of another, or the
+            name of the run is empty or has blanks.
     """
+    lines = run_lines(lists, scores, tag)
     with text_file(path) as file:
-        file.writelines(run_lines(lists, scores, tag))
+        file.writelines(lines)
 
 
 def run_lines(
     lists: RankingLists, scores: np.ndarray, tag: str, topn: int | None = None
 ) -> Iterator[str]:
-    """Yields the lines of a TREC run.
+    """Returns the lines of a TREC run.
 
     Args:
         lists: see `write_run`.
@@ -74,11 +57,20 @@ def run_lines(
     Raises:
         ValueError: see `write_run`.
     """
-    _check_queries(lists)
-    text_files.check_name(tag, "the name of the run")
+    tag = text_files.encoded_name(text_files.check_word(tag, "the name of the run"))
+    return _run_lines(QueryNames()(lists.query_ids), lists, scores, tag, topn)
+
+
+def _run_lines(
+    queries: Sequence[str],
+    lists: RankingLists,
+    scores: np.ndarray,
+    tag: str,
+    topn: int | None,
+) -> Iterator[str]:
     names = document_names(lists)
     splits = lists.row_splits.tolist()
-    for query, start, end in zip(lists.query_ids, splits, splits[1:]):
+    for query, start, end in zip(queries, splits, splits[1:]):
         given = np.asarray(scores[start:end])
         # In the order of the given scores, which may have a higher precision.
         order = best_first(given)[:topn]
@@ -122,25 +114,19 @@ def write_qrels(path: str, lists: RankingLists) -> bool:
         exist then.
 
     Raises:
-        ValueError: if the name of a query is empty or has blanks.
+        ValueError: if the name of a query is empty or becomes that of another.
     """
-    _check_queries(lists)
+    queries = QueryNames()(lists.query_ids)
     if (lists.labels != np.floor(lists.labels)).any():
         if os.path.exists(path):
             os.remove(path)
         return False
     names = document_names(lists)
     with text_file(path) as file:
-        for q, query in enumerate(lists.query_ids):
+        for q, query in enumerate(queries):
             for i in range(lists.row_splits[q], lists.row_splits[q + 1]):
                 file.write(f"{query} 0 {names[i]} {int(lists.labels[i])}\n")
     return True
-
-
-def _check_queries(lists: RankingLists) -> None:
-    """Raises a ValueError for a name that the files cannot hold."""
-    for query in lists.query_ids:
-        text_files.check_name(query, "the name of a query")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,14 +141,35 @@ class TrecRun:
     documents: Mapping[str, Mapping[str, float]]
     tag: str
 
+    @functools.cached_property
+    def encoded(self) -> Mapping[str, Mapping[str, float]]:
+        """`documents`, by the names that queries and documents of lists have in files.
+
+        Raises:
+            ValueError: if two queries, or two documents of one, have the same name.
+        """
+        return {
+            query: _encoded(query, documents)
+            for query, documents in zip(
+                QueryNames()(self.documents), self.documents.values()
+            )
+        }
+
     def missing(self, lists: RankingLists) -> list[str]:
         """Returns the judged queries that the run lacks."""
-        return [query for query in lists.query_ids if query not in self.documents]
+        queries = lists.query_ids
+        names = zip(queries, QueryNames()(queries))
+        return [query for query, name in names if name not in self.encoded]
 
-    def unjudged(self, lists: RankingLists) -> list[str]:
-        """Returns the queries of the run that are not judged."""
-        judged = set(lists.query_ids)
-        return [query for query in self.documents if query not in judged]
+    def unjudged(self, *several: RankingLists) -> list[str]:
+        """Returns the queries of the run that no lists judge."""
+        names = QueryNames()
+        judged = {name for lists in several for name in names(lists.query_ids)}
+        return [
+            query
+            for query, name in zip(self.documents, self.encoded)
+            if name not in judged
+        ]
 
     def only(self, several: Iterable[RankingLists]) -> TrecRun:
         """Returns the run without documents that judged lists do not have.
@@ -171,10 +178,11 @@ class TrecRun:
             several: the lists, none of whose queries is in two of them. Other queries
                 of the run stay as they are.
         """
-        documents = dict(self.documents)
+        documents = dict(self.encoded)
+        queries = QueryNames()
         for lists in several:
             names, splits = document_names(lists), lists.row_splits
-            for query, start, end in zip(lists.query_ids, splits, splits[1:]):
+            for query, start, end in zip(queries(lists.query_ids), splits, splits[1:]):
                 if query in documents:
                     own, found = set(names[start:end]), documents[query]
                     documents[query] = {d: s for d, s in found.items() if d in own}
@@ -207,6 +215,20 @@ class TrecRun:
         return joined, ranks
 
 
+def _encoded(query: str, documents: Mapping[str, float]) -> Mapping[str, float]:
+    """Returns the scores of documents by their names in files."""
+    names = list(map(text_files.encoded_name, documents))
+    if names == list(documents):
+        return documents
+    found = dict(zip(names, documents.values()))
+    if len(found) < len(names):
+        raise ValueError(
+            f"Two documents of query {query!r} of a run differ only in how blanks in "
+            "their names are written."
+        )
+    return found
+
+
 def with_runs(
     lists: RankingLists, runs: Sequence[TrecRun]
 ) -> tuple[RankingLists, np.ndarray]:
@@ -224,9 +246,9 @@ def with_runs(
     names = document_names(lists)
     labels, lengths, all_names = [], [], []
     scores: list[list[float]] = [[] for _ in runs]
-    for q, query in enumerate(lists.query_ids):
+    for q, query in enumerate(QueryNames()(lists.query_ids)):
         items = slice(lists.row_splits[q], lists.row_splits[q + 1])
-        retrieved = [run.documents.get(query, {}) for run in runs]
+        retrieved = [run.encoded.get(query, {}) for run in runs]
         own = names[items]
         unjudged = sorted(set().union(*retrieved) - set(own))
         here = [*own, *unjudged]

@@ -295,8 +295,7 @@ def _score(
     if config.data.rerank_run:
         # Whatever the lists do not have is not ranked anew.
         run = run.only(judged.values())
-    everything = {query for lists in judged.values() for query in lists.query_ids}
-    unjudged = len(run.documents.keys() - everything)
+    unjudged = len(run.unjudged(*judged.values()))
     found = {}
     for split, lists in judged.items():
         missing = len(run.missing(lists))

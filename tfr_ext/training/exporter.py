@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
-from tfr_ext.core.files import folder_aside
+from tfr_ext.core.files import folder_aside, without_wildcards
 from tfr_ext.core.telling import say
 from tfr_ext.data.batches.batching import FEATURES, score_lists
 from tfr_ext.data.elwc.features import ElwcFeatures
@@ -162,7 +162,8 @@ class ExportedScorer:
         if not tf.saved_model.contains_saved_model(directory):
             raise ValueError(f"{directory} has no SavedModel.")
         # Kept, because its functions do not keep the weights alive.
-        self._loaded = tf.saved_model.load(directory)
+        with without_wildcards(directory) as plain:
+            self._loaded = tf.saved_model.load(plain)
         if MASKED_SIGNATURE not in self._loaded.signatures:
             raise ValueError(
                 f"The SavedModel in {directory} has no signature {MASKED_SIGNATURE!r}. "

@@ -13,7 +13,7 @@ from tfr_ext import data, evaluation
 from tfr_ext.core import json_files
 from tfr_ext.core.files import named, text_file
 from tfr_ext.core.telling import say
-from tfr_ext.data import text_files
+from tfr_ext.evaluation import trec_names
 
 # The files of a run, apart from exported versions, in the order in which they are
 # removed: without the first, the run is not finished; without the last, nothing says
@@ -45,13 +45,12 @@ def write_per_query(
         values: per-query metrics.
 
     Raises:
-        ValueError: if the name of a query is empty or has blanks in it.
+        ValueError: if the name of a query is empty or becomes that of another.
     """
-    for query in lists.query_ids:
-        text_files.check_name(query, "the name of a query")
+    names = trec_names.QueryNames()(lists.query_ids)
     with text_file(os.path.join(directory, "per_query.tsv")) as file:
         file.write("\t".join(["query", *values]) + "\n")
-        for q, query in enumerate(lists.query_ids):
+        for q, query in enumerate(names):
             cells = [
                 f"{v[q]:.9g}" if np.isfinite(v[q]) else "" for v in values.values()
             ]
@@ -160,6 +159,7 @@ def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
 
 def per_query_table(query_ids: Sequence[str], values: Mapping[str, np.ndarray]) -> str:
     """Returns a table of metrics, a line per query; `-` where it does not count."""
+    query_ids = trec_names.QueryNames()(query_ids)
     widths = [max(8, len(name)) for name in values]
     first = max(len("query"), *(len(query) for query in query_ids))
     lines = [f"{'query':<{first}}"]

@@ -116,7 +116,7 @@ def is_in_memory(text: str) -> bool:
 
 def data_digest(text: str) -> str | None:
     """Returns the digest in a flag file; those of older versions have none."""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith(_DATA):
             return line[len(_DATA) :]
     return None
@@ -177,7 +177,7 @@ def settings(text: str) -> TrainingConfig:
 def _texts(text: str, kind: type[Settings]) -> dict[str, list[str]]:
     """Returns the values of each setting of a class in a flag file, as texts."""
     found: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith("--"):
             name, equals, value = line[2:].partition("=")
             name, value = renamed(name, value if equals else "true")

@@ -263,7 +263,7 @@ GOOD = {"float_features": [1.0, 2.0], "label": [1.0]}
         ({"float_features": [b"x"]}, "'float_features' is a bytes_list"),
         ({"label_distribution": [0.5, 0.5]}, "there is a 'label_distribution'"),
         ({"doc_id": [b"\xff"]}, "'doc_id' is not text, expected UTF-8"),
-        ({"doc_id": [b"a b"]}, "'doc_id' is 'a b', expected text without blanks"),
+        ({"doc_id": [b""]}, "'doc_id' is '', expected text in UTF-8"),
         ({"doc_id": [1.0]}, "'doc_id' is a float_list of 1, expected a bytes_list"),
         ({"doc_id": [b"a", b"b"]}, "'doc_id' is a bytes_list of 2"),
     ],

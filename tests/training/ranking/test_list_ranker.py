@@ -515,19 +515,22 @@ def test_tables_that_are_wrong(world, tmp_path):
     )
 
 
-def test_names_that_a_run_cannot_hold(world, tmp_path, monkeypatch):
-    lists = dataclasses.replace(one_list(np.ones([2, WIDTH])), query_ids=["a b"])
+def test_names_with_blanks(world, tmp_path, monkeypatch):
+    """A run has them encoded; two lists of one name are refused wherever they are."""
     path = tmp_path / "new.txt"
     path.write_text("")
-    monkeypatch.setattr(unlabelled, "read", lambda *args: iter([lists]))
-    told = "is 'a b', expected text without blanks, as TREC files need"
-    assert told in refused(world, tmp_path, input=path)
-    good = one_list(np.ones([2, WIDTH]))
-    monkeypatch.setattr(unlabelled, "read", lambda *args: iter([good]))
-    assert "the name of the run" in refused(world, tmp_path, input=path, tag="a b")
-    monkeypatch.setattr(unlabelled, "read", lambda *args: iter([lists]))
+    lists = one_list(np.ones([2, WIDTH]))
+    named = [dataclasses.replace(lists, query_ids=[x]) for x in ("a b", "a%20b")]
+    monkeypatch.setattr(unlabelled, "read", lambda *args: iter(named))
+    assert "The queries 'a b' and 'a%20b' would have the same name in TREC files" in (
+        refused(world, tmp_path, input=path)
+    )
     rank(RankConfig(export=world.export, input=path, output=tmp_path / "a.csv"))
     assert "\na b,a b-1,1,1," in (tmp_path / "a.csv").read_text()
+    monkeypatch.setattr(unlabelled, "read", lambda *args: iter(named[:1]))
+    rank(RankConfig(export=world.export, input=path, output=tmp_path / "a.trec"))
+    assert (tmp_path / "a.trec").read_text().startswith("a%20b Q0 a%20b-1 1 ")
+    assert "the name of the run" in refused(world, tmp_path, input=path, tag="a b")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pwd
 import time
 from collections.abc import Iterator
 
-from tfr_ext.core.files import aside_name, remove_abandoned
+from tfr_ext.core.files import aside_name, check_may_write, remove_abandoned
 
 _NAME = ".tfr_ext.lock"
 # For how long another process may look whether it can remove a lock.
@@ -31,7 +31,9 @@ def alone(directory: str, work: str) -> Iterator[None]:
 
     Raises:
         ValueError: if another process holds the lock, or may hold it.
+        OSError: if this user cannot make files there.
     """
+    check_may_write(directory)
     with _held(directory, _NAME, work, f"is at work in {directory}", "directory"):
         remove_abandoned(directory)
         yield

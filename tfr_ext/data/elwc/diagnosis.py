@@ -378,7 +378,7 @@ def parse_name(value: bytes, name: str) -> str:
         name: the name of the feature, for messages.
 
     Raises:
-        ValueError: if it is not UTF-8, empty, or has blanks.
+        ValueError: if it is not UTF-8, or empty.
     """
     try:
         text = value.decode()

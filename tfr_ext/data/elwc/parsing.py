@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.data import text_files
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema, Widths
 from tfr_ext.data.elwc.message import split_protos
@@ -286,4 +285,4 @@ def _names(values: Iterable) -> list[str] | None:
         names = [x.decode() if isinstance(x, bytes) else str(x) for x in values]
     except UnicodeDecodeError:
         return None
-    return names if text_files.are_names(names) else None
+    return names if all(names) else None

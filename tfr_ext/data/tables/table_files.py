@@ -166,7 +166,6 @@ def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLi
             if _separator(path) is not None:
                 frame = table_text.with_numbers(frame, columns)
             lists = RankingLists(**frames.fields(frame, columns, begun, row_before))
-            _check_names(lists)
             columns = dataclasses.replace(columns, features=lists.feature_names)
             row_before += len(frame)
             yield lists
@@ -231,23 +230,6 @@ def _read_frames(
             if len(part):
                 # What was the index of a frame is a column in the file.
                 yield part.to_pandas(ignore_metadata=True)
-
-
-def _check_names(lists: RankingLists) -> None:
-    """Checks that text files can hold the names.
-
-    Raises:
-        RowError: if they cannot hold one.
-    """
-    for what, names, rows in (
-        ("the query", lists.query_ids, lists.row_splits),
-        ("the document", lists.doc_ids or (), range(lists.num_items)),
-    ):
-        for name, row in zip(names, rows):
-            try:
-                text_files.check_name(name, what)
-            except ValueError as error:
-                raise RowError(str(error), int(row)) from None
 
 
 def _line_of(path: str, row: int) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.evaluation import trec
+from tfr_ext.evaluation import trec, trec_names
 from tfr_ext.models.combination import SPREAD_FLOOR, parts_of
 
 # The greatest difference of two scores, relative to the greatest score of the list. The
@@ -128,10 +128,10 @@ def read_scores(path: str, lists: RankingLists) -> np.ndarray:
         ValueError: if the file lacks an item, or has another format.
         OSError: if it cannot be read.
     """
-    documents = trec.read_run(path, lists).documents
-    names = trec.document_names(lists)
+    documents = trec.read_run(path, lists).encoded
+    names = trec_names.document_names(lists)
     scores = []
-    for q, query in enumerate(lists.query_ids):
+    for q, query in enumerate(trec_names.QueryNames()(lists.query_ids)):
         for i in range(lists.row_splits[q], lists.row_splits[q + 1]):
             score = documents.get(query, {}).get(names[i])
             if score is None:

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
-from tfr_ext.core.files import ASIDE, write_atomically
+from tfr_ext.core.files import ASIDE, without_wildcards, write_atomically
 from tfr_ext.core.system import termination
 from tfr_ext.training.fitting import replicas
 from tfr_ext.training.fitting.run_progress import (
@@ -333,17 +333,20 @@ def _read(
     files: tf.train.CheckpointOptions | None = None,
 ) -> None:
     """Reads a checkpoint, all of which must be used if `whole`."""
+    folder, name = os.path.split(path)
     try:
-        if any(_OTHER_KERAS in name for name, _ in tf.train.list_variables(path)):
-            raise ValueError(
-                f"{which_keras.other_name()} wrote it, and this process has "
-                f"{which_keras.name()}"
-            )
-        status = checkpoint.read(path, files)
-        if whole:
-            status.assert_consumed()
-        else:
-            status.expect_partial().assert_existing_objects_matched()
+        with without_wildcards(folder) as plain:
+            plain = os.path.join(plain, name)
+            if any(_OTHER_KERAS in name for name, _ in tf.train.list_variables(plain)):
+                raise ValueError(
+                    f"{which_keras.other_name()} wrote it, and this process has "
+                    f"{which_keras.name()}"
+                )
+            status = checkpoint.read(plain, files)
+            if whole:
+                status.assert_consumed()
+            else:
+                status.expect_partial().assert_existing_objects_matched()
     except (
         tf.errors.OpError,
         AssertionError,

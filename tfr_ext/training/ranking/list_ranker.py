@@ -11,11 +11,12 @@ from typing import BinaryIO
 
 import numpy as np
 
-from tfr_ext.core.files import whole_file
+from tfr_ext.core.files import check_may_write, whole_file
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
 from tfr_ext.data import file_names, text_files
+from tfr_ext.evaluation import trec_names
 from tfr_ext.training.ranking import list_checks, ranked_formats, unlabelled
 from tfr_ext.training.ranking.list_scorer import ListScorer
 from tfr_ext.training.ranking.loaded_scorers import load_scorer
@@ -133,10 +134,12 @@ def _check_output(config: RankConfig, files: Sequence[str]) -> None:
 
     Raises:
         ValueError: if it would.
+        OSError: if this user cannot write it.
     """
     path = config.output
     if path is None or path == STANDARD:
         return
+    check_may_write(path)
     where = given("output", path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError(f"{where} must be a file, but is something else.")
@@ -188,6 +191,7 @@ def _rank(
     """
     queries = items = written = 0
     have_names: bool | None = None if named else False
+    names = trec_names.QueryNames()  # Those of all lists.
     file.write(ranked_formats.head(config).encode())
     for lists in unlabelled.read(config, files, scorer):
         if have_names is None:
@@ -200,6 +204,8 @@ def _rank(
                 f"without one is between the queries {lists.query_ids[0]!r} and "
                 f"{lists.query_ids[-1]!r}."
             )
+        if config.output_format == "trec":
+            names.check(lists)
         list_checks.check_features(lists, unlabelled.keeps_missing(config, scorer))
         scores = scorer.scores(lists, config.batch_size)
         list_checks.check_scores(lists, scores)

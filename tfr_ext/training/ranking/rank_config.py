@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tfr_ext.core.renamed_settings import plain_number
 from tfr_ext.core.settings import Settings, same_setting, setting
+from tfr_ext.data.text_files import check_word
 from tfr_ext.training.data_config import DataConfig, check_columns, check_missing
 
 STANDARD = "-"
@@ -143,6 +144,7 @@ class RankConfig(Settings):
         check_columns(self, self.input_format)
         if self.output_format != "trec" and self.tag != type(self).tag:
             raise ValueError("`tag` has no meaning without `format='trec'`.")
+        check_word(self.tag, "`tag`, the name of the run,")
 
     @property
     def input_format(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.evaluation import trec
+from tfr_ext.evaluation import trec, trec_names
 from tfr_ext.training.ranking.rank_config import RankConfig
 
 _COLUMNS = ("query_id", "doc_id", "position", "rank", "score")
@@ -73,7 +73,7 @@ def _ranked(
 ) -> Iterator[tuple[str, list[_Item]]]:
     """Yields each query with its items, the best first."""
     # The names of the source: these formats can hold any name, unlike a run.
-    names = trec.document_names(lists) if lists.doc_ids is None else lists.doc_ids
+    names = trec_names.item_names(lists)
     splits = lists.row_splits.tolist()
     for query, start, end in zip(lists.query_ids, splits, splits[1:]):
         order = trec.best_first(scores[start:end])[: config.topn]

@@ -13,7 +13,9 @@ import tensorflow as tf
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc import manifest
 from tfr_ext.data.elwc.features import ElwcFeatures
+from tfr_ext.data.file_names import find_files
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import trec_names
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits, reranking
 from tfr_ext.training.sources.source import SPLITS, Source
@@ -63,6 +65,7 @@ class DigestedSource:
         self._config = config
         self._source: Any = origin or data_splits.source(config)
         self._digest = hashlib.sha256()
+        self._names = trec_names.QueryNames()
         # They choose the items, as the data itself does.
         for path in reranking.files(config.rerank_run):
             with open(path, "rb") as file:
@@ -84,6 +87,7 @@ class DigestedSource:
     def read(self, split: str, num_features: int | None) -> RankingLists:
         """See `Source`."""
         lists = self._source.read(split, num_features)
+        self._names.check(lists)
         self._digest.update(split.encode())
         _add_lists(self._digest, lists)
         return lists
@@ -124,9 +128,7 @@ def _add_files(digest: Any, config: DataConfig) -> None:
     """Adds files that are too large to be read as lists."""
     # A manifest has the digests of its shards, which training verifies.
     manifest_path = os.path.join(config.data_dir or "", manifest.FILE_NAME)
-    patterns = config.train_path or (manifest_path,)
-    for pattern in patterns:
-        for path in sorted(tf.io.gfile.glob(pattern)):
-            with tf.io.gfile.GFile(path, "rb") as file:
-                while chunk := file.read(_CHUNK):
-                    digest.update(chunk)
+    for path in find_files(config.train_path or (manifest_path,)):
+        with tf.io.gfile.GFile(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)

@@ -14,6 +14,7 @@ from tfr_ext.core.telling import say
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import trec_names
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import (
     elwc_source,
@@ -117,7 +118,9 @@ def load_test(
     if with_valid and ("valid" in origin.splits or "test" not in origin.splits):
         wanted = ["valid", "test"]
     found = _read(config, origin, wanted, num_features or config.num_features)
+    names = trec_names.QueryNames()
     for lists in found.values():
+        names.check(lists)
         if num_features not in (None, lists.num_features):
             raise ValueError(
                 f"The model takes {num_features} features, but the lists of "

@@ -7,7 +7,7 @@ import dataclasses
 from tfr_ext.core.settings import given
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.truncation import truncate
-from tfr_ext.evaluation import trec
+from tfr_ext.evaluation import trec_names
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import reranking
 
@@ -52,7 +52,7 @@ class LongLists:
             return lists
         if (self._split != "training" or self._rerank_run) and lists.doc_ids is None:
             # Named before positions change: files of a run name items by them.
-            names = trec.document_names(lists)
+            names = trec_names.document_names(lists)
             lists = dataclasses.replace(lists, doc_ids=names)
         seed = (number << 32) + self._seed
         kept = lists

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfr_ext.core.settings import given
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.evaluation import trec
+from tfr_ext.evaluation import trec, trec_names
 
 
 def rerank(lists: RankingLists, patterns: Sequence[str], depth: int) -> RankingLists:
@@ -31,18 +31,18 @@ def rerank(lists: RankingLists, patterns: Sequence[str], depth: int) -> RankingL
         OSError: if a file cannot be read.
     """
     run = _read(tuple(_files(patterns)))
-    names = trec.document_names(lists)
+    names = trec_names.document_names(lists)
     kept, lengths = [], []
     where = given("rerank_run", tuple(patterns))
     for query, start, end in zip(
-        lists.query_ids, lists.row_splits, lists.row_splits[1:]
+        trec_names.QueryNames()(lists.query_ids), lists.row_splits, lists.row_splits[1:]
     ):
-        if query not in run.documents:
+        if query not in run.encoded:
             raise ValueError(
                 f"{where}: expected a ranking of every query of the data. Query "
                 f"{query!r} is in no run."
             )
-        scores = run.documents[query]
+        scores = run.encoded[query]
         found = [i for i in range(start, end) if names[i] in scores]
         wanted = min(depth, int(end - start))
         if len(found) < wanted:
