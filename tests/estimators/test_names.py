@@ -137,10 +137,12 @@ def test_lists_have_the_names_of_a_ranker(fitted):
         assert of_arrays.feature_names == ("0", "1", "2")
         for query in QUERIES.values():
             given = make(WITH_QUERIES)
+            before = list(getattr(given, "columns", []))
             for features in (None, ["0", 1, np.int64(2)], np.arange(3)):
                 lists = RankingLists.from_dataframe(given, None, query, features)
                 assert lists.feature_names == ("0", "1", "2")
                 np.testing.assert_array_equal(lists.features, X)
+            assert list(getattr(given, "columns", [])) == before
 
 
 def test_clones_and_exports(fitted, tmp_path):
