@@ -44,8 +44,9 @@ class Ranker(BaseEstimator):
     `GridSearchCV` with `GroupKFold`; there it is easiest to give a data frame as `X`,
     and the name of its column of queries as `query`.
 
-    `fit` sets TensorFlow's seed and its determinism in this process. Before it, the
-    other methods raise scikit-learn's `NotFittedError`.
+    `fit` sets TensorFlow's seed and its determinism in this process, and leaves the
+    global random numbers of NumPy and Python as they were. Before it, the other methods
+    raise scikit-learn's `NotFittedError`.
 
     Attributes:
         model_: the Keras model, which takes `{'float_features', 'mask'}`.
@@ -130,7 +131,8 @@ class Ranker(BaseEstimator):
                 and MRR.
             max_label: the highest grade; None for the highest label that `fit` gets.
             random_state: seed of all random numbers; None draws one.
-            verbose: 0 for silence, 1 for a bar, 2 for a line per epoch.
+            verbose: 0 for silence, in which warnings are Python's, 1 for a bar, 2 for a
+                line per epoch.
             query: column of the queries if `X` is a data frame.
             model_dir: directory for the files of the training, with which another `fit`
                 goes on after an interruption; by default, no files are kept.
