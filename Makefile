@@ -107,6 +107,7 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-gbm
 	$(RUN) benchmarks/input_wait.py
 	$(RUN) benchmarks/worker_input.py
 	$(RUN) benchmarks/read_memory.py
+	$(RUN) benchmarks/fit_memory.py
 	$(RUN) benchmarks/strategies.py
 	$(RUN) benchmarks/serving_speed.py
 	$(RUN) benchmarks/scorer_speed.py

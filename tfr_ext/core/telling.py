@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 
 _wording: contextvars.ContextVar[Callable[[str], str]] = contextvars.ContextVar(
@@ -16,11 +18,40 @@ _wording: contextvars.ContextVar[Callable[[str], str]] = contextvars.ContextVar(
 
 _silent: contextvars.ContextVar[bool] = contextvars.ContextVar("silent", default=False)
 
+_issues: contextvars.ContextVar[bool] = contextvars.ContextVar("issues", default=False)
+
 
 def say(text: str) -> None:
     """Prints a line."""
     if not _silent.get():
         print(_wording.get()(text), flush=True)
+
+
+def warn(text: str) -> None:
+    """Prints a warning, or issues a UserWarning in `issuing_warnings`.
+
+    Args:
+        text: one or more sentences, without "Warning:".
+
+    Examples:
+        >>> warn("All labels are 0.")
+        Warning: All labels are 0.
+    """
+    if _issues.get():
+        warnings.warn(text, UserWarning, stacklevel=_depth_of_caller())
+    else:
+        say(f"Warning: {text}")
+
+
+def _depth_of_caller() -> int:
+    """Returns the `stacklevel`, seen from `warn`, of what called this package."""
+    package = __name__.partition(".")[0]
+    frame, depth, last = sys._getframe(1), 1, 1
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == package:
+            last = depth
+        frame, depth = frame.f_back, depth + 1
+    return last + 1
 
 
 @contextlib.contextmanager
@@ -44,14 +75,32 @@ def worded(wording: Callable[[str], str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """Makes `say` print nothing in this context.
+    """Makes `say` and `warn` print nothing in this context.
 
     Examples:
         >>> with silent():
         ...     say("done")
     """
-    token = _silent.set(True)
+    tokens = _silent.set(True), _issues.set(False)
     try:
         yield
     finally:
-        _silent.reset(token)
+        _silent.reset(tokens[0])
+        _issues.reset(tokens[1])
+
+
+@contextlib.contextmanager
+def issuing_warnings() -> Iterator[None]:
+    """Makes `warn` issue a UserWarning in this context, except in a command.
+
+    Examples:
+        >>> with warnings.catch_warnings(record=True) as found, issuing_warnings():
+        ...     warn("All labels are 0.")
+        >>> [str(one.message) for one in found]
+        ['All labels are 0.']
+    """
+    token = _issues.set(_wording.get() is str)
+    try:
+        yield
+    finally:
+        _issues.reset(token)

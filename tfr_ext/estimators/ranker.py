@@ -51,9 +51,10 @@ class Ranker(BaseEstimator):
     The names of columns are texts: the column 3 of a data frame is also '3'. So
     `query` may be either, and two columns of one name are an error.
 
-    `fit` sets TensorFlow's seed and its determinism in this process. Before it, the
-    other methods raise scikit-learn's `NotFittedError`. If it fails or is interrupted,
-    the ranker is what it was before.
+    `fit` sets TensorFlow's seed and its determinism in this process, and leaves the
+    global random numbers of NumPy and Python as they were. Before it, the other methods
+    raise scikit-learn's `NotFittedError`. If it fails or is interrupted, the ranker is
+    what it was before.
 
     Attributes:
         model_: the Keras model, which takes `{'float_features', 'mask'}`.
@@ -141,7 +142,8 @@ class Ranker(BaseEstimator):
                 and MRR.
             max_label: the highest grade; None for the highest label that `fit` gets.
             random_state: seed of all random numbers; None draws one.
-            verbose: 0 for silence, 1 for a bar, 2 for a line per epoch.
+            verbose: 0 for silence, in which warnings are Python's, 1 for a bar, 2 for a
+                line per epoch.
             query: column of the queries if `X` is a data frame.
             model_dir: directory for the files of the training, with which another `fit`
                 goes on after an interruption; by default, no files are kept.

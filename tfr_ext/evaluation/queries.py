@@ -10,10 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext import objectives
+from tfr_ext.core import checks
 from tfr_ext.data.batches import batching, buckets
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import trec
 from tfr_ext.metrics import keras_metrics
 from tfr_ext.objectives import plain_name
+from tfr_ext.objectives.registry import METRIC_GAINS
 
 DEFAULT_METRICS = (
     "ndcg_1",
@@ -48,9 +51,8 @@ class Convention:
         relevance_threshold: lowest label that is relevant to the binary metrics.
         max_label: the highest grade of the collection, for ERR and normalised ERR.
         ties: which of two items with the same score ranks first: 'by position' the
-            earlier one, 'by document name' the one with the greater name. This is only
-            recorded: the scores must already have that order, as those of
-            `TrecRun.ranked` do.
+            earlier one, 'by document name' the one with the greater name of those that
+            `document_names` returns, for lists that have names.
     """
 
     gain: str = "exponential"
@@ -58,6 +60,13 @@ class Convention:
     relevance_threshold: float = 1.0
     max_label: float | None = None
     ties: str = TIES_BY_POSITION
+
+    def __post_init__(self) -> None:
+        """Checks what is one of a few words."""
+        checks.choice("gain", self.gain, METRIC_GAINS)
+        rules = list(keras_metrics.EMPTY_LIST_RULES)
+        checks.choice("empty_list", self.empty_list, rules)
+        checks.choice("ties", self.ties, [TIES_BY_POSITION, TIES_BY_NAME])
 
     def metric_arguments(self, name: str) -> dict[str, Any]:
         """Returns the arguments of a metric with a name such as 'ndcg_10'.
@@ -123,7 +132,16 @@ class Convention:
                 these values.
             label_values: the label that each of these grades stands for; 0, 1, ... by
                 default.
+
+        Raises:
+            ValueError: if there is no such metric, or ties are broken by document name:
+                batches have no names.
         """
+        if self.ties != TIES_BY_POSITION:
+            raise ValueError(
+                "A Keras metric knows no documents: `ties` must be "
+                f"{TIES_BY_POSITION!r}. Received: {self.ties!r}."
+            )
         arguments = {
             **self.metric_arguments(name),
             "empty_list": self.empty_list,
@@ -187,14 +205,20 @@ def per_query(
         `[num_lists]`, with NaN where the convention skips an empty list.
 
     Raises:
-        ValueError: if there is not exactly one finite score per item, or a label is
-            above the `max_label` that ERR uses.
+        ValueError: if there is not exactly one finite score per item, a label is above
+            the `max_label` that ERR uses, or ties are broken by document name and
+            `lists` has no names.
 
     Examples:
         >>> features, labels = np.zeros([2, 1], np.float32), np.float32([0, 1])
         >>> lists = RankingLists(features, labels, np.int64([0, 2]), ["q"])
         >>> per_query(lists, np.float32([2, 1]), ["mrr"])
         {'mrr': array([0.5])}
+        >>> lists = dataclasses.replace(lists, doc_ids=["a", "b"])
+        >>> per_query(lists, np.float32([2, 2]), ["mrr"])
+        {'mrr': array([0.5])}
+        >>> per_query(lists, np.float32([2, 2]), ["mrr"], Convention(ties=TIES_BY_NAME))
+        {'mrr': array([1.])}
     """
     scores = np.asarray(scores)
     if scores.shape != (lists.num_items,):
@@ -217,7 +241,7 @@ def per_query(
             f"Received: {convention.max_label:g}."
         )
     built = {plain_name(name): convention.objective(name) for name in metrics}
-    labels_of_items, scores = _least_relevant_first(lists, scores)
+    labels_of_items, scores = _in_order_of_ties(lists, scores, convention.ties)
     results = {name: np.empty(lists.num_lists) for name in built}
     # Lists of similar length share a batch, so that it has little padding.
     order = np.argsort(lists.lengths, kind="stable")
@@ -233,21 +257,29 @@ def per_query(
     return fill_empty(results, convention.empty_list)
 
 
-def _least_relevant_first(
-    lists: RankingLists, scores: np.ndarray
+def _in_order_of_ties(
+    lists: RankingLists, scores: np.ndarray, ties: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Puts the items that are not retrieved last in each list, ordered by label.
+    """Puts the items of each list in the order in which they rank at equal scores.
 
-    If they were in the order of the judgements, a run could gain from what it lacks.
+    Those that are not retrieved come last, ordered by label: if they were in the order
+    of the judgements, a run could gain from what it lacks.
 
     Returns:
         The labels and the scores in that order.
     """
     missing = scores == -np.inf
-    if not missing.any():
+    if ties == TIES_BY_POSITION and not missing.any():
         return lists.labels, scores
+    names = np.zeros(lists.num_items, np.int64)
+    if ties == TIES_BY_NAME:
+        if lists.doc_ids is None:
+            raise ValueError(
+                f"`ties={ties!r}` needs lists with document names (`doc_ids`)."
+            )
+        names = np.unique(trec.document_names(lists), return_inverse=True)[1]
     query = np.repeat(np.arange(lists.num_lists), lists.lengths)
-    order = np.lexsort([np.where(missing, lists.labels, -1), query])
+    order = np.lexsort([-names, np.where(missing, lists.labels, -1), query])
     return lists.labels[order], scores[order]
 
 

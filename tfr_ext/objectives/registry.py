@@ -10,7 +10,7 @@ from tfr_ext.core import checks, which_keras
 from tfr_ext.objectives.objective import Metric, Objective
 
 # The gains of metrics; 'power' is for losses only.
-_GAINS = ["exponential", "linear"]
+METRIC_GAINS = ["exponential", "linear"]
 
 _METRICS: dict[str, type[Metric]] = {}
 _T = TypeVar("_T", bound=type[Metric])
@@ -165,7 +165,7 @@ def of_metric(name: str, **arguments: Any) -> Metric:
         ValueError: if the name is unknown, an argument is out of range, or the gain is
             one that only losses have.
     """
-    checks.choice("gain", arguments.get("gain", "exponential"), _GAINS)
+    checks.choice("gain", arguments.get("gain", "exponential"), METRIC_GAINS)
     return get(name, **arguments)
 
 

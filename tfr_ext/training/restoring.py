@@ -19,7 +19,7 @@ from tfr_ext.models.transforms.transform_forms import (
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.ensembles import members
-from tfr_ext.training.fitting import checkpoints, run_progress
+from tfr_ext.training.fitting import checkpoints, process_state, run_progress
 from tfr_ext.training.sources import data_splits
 
 # Added to the seed of a run for that of the noise.
@@ -58,6 +58,7 @@ def _transforms(
     return FeatureTransforms(layers) if layers else None
 
 
+@process_state.as_before()
 def best_model(
     config: TrainingConfig, splits: data_splits.Splits, head: heads.Head
 ) -> tf.keras.Model:

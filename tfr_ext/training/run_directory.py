@@ -8,7 +8,7 @@ from typing import Any
 
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
+from tfr_ext.core.telling import warn
 from tfr_ext.training import outputs, run_file, written
 from tfr_ext.training.ensembles import members
 from tfr_ext.training.fitting import run_progress
@@ -101,8 +101,8 @@ class RunDirectory:
             return
         then = run_file.data_digest(flag_file(self._directory))
         if then is None:
-            say(
-                f"Warning: the run in {self._directory} is too old to say which data "
+            warn(
+                f"The run in {self._directory} is too old to say which data "
                 "it read. It goes on with the data as it is now."
             )
         elif then != digest:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfr_ext import losses
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
+from tfr_ext.core.telling import say, warn
 from tfr_ext.evaluation import queries
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
@@ -88,12 +88,15 @@ class RunInputs:
             params = {**params, "max_label": highest}
             told = given("params['max_label']", highest)
             say(f"Using {told}, as none is given.")
+        loss = losses.get(key, **params)
+        for caveat in loss.caveats():
+            warn(f"{key} {caveat}.")
         for line in label_fit.warnings(
             splits.train,
             [*checked.names, config.monitor],
             dataclasses.replace(checked.convention, max_label=highest),
-            losses.get(key, **params),
+            loss,
             config.loss.lambda_threshold,
         ):
-            say(f"Warning: {line}")
+            warn(line)
         return highest, params

@@ -34,6 +34,7 @@ from tfr_ext.training.fitting import (
     fixed_shapes,
     lists_datasets,
     parameter_servers,
+    process_state,
     replicas,
     run_progress,
     served_fitter,
@@ -82,7 +83,9 @@ def train(
 
     If it was interrupted, the next call goes on with the run; if the run is finished,
     it returns the results of that run. It sets TensorFlow's seed and enables its
-    determinism in this process, and leaves Keras's policy of mixed precision as it was.
+    determinism in this process, and leaves Keras's policy of mixed precision and the
+    global random numbers of NumPy and Python as they were. With `verbose="silent"`,
+    what looks wrong with the labels or the loss is a UserWarning, else it is printed.
 
     Args:
         config: the settings, with `model_dir`.
@@ -120,6 +123,19 @@ def train(
     """
     if config.model_dir is None:
         raise ValueError("`model_dir` must be given: training writes its files there.")
+    with contextlib.ExitStack() as stack:
+        if config.verbose == "silent":
+            stack.enter_context(telling.issuing_warnings())
+        stack.enter_context(process_state.as_before())
+        return _train(config, splits, callbacks)
+
+
+def _train(
+    config: TrainingConfig,
+    splits: data_splits.Splits | None,
+    callbacks: Sequence[tf.keras.callbacks.Callback],
+) -> TrainingResult:
+    """Trains, or serves those that do; see `train`."""
     _choose_devices(config)
     if replicas.serves(config.strategy):
         parameter_servers.serve(lambda: run_directory.RunDirectory(config).is_finished)

@@ -159,9 +159,6 @@ class Fitter:
             hparams.learning_rate_schedule, hparams.learning_rate, steps, epochs
         )
         self._optimizer_class = type(tf.keras.optimizers.get(hparams.optimizer))
-        if self.is_writer:
-            for caveat in loss.caveats():
-                logging.warning("%s %s.", hparams.loss, caveat)
         if hparams.loss_schedules:
             # Schedules only rise or only fall: so a value out of range at the end is
             # found now, and not after hours.

@@ -25,7 +25,7 @@ import tensorflow as tf
 from tfr_ext.core import which_keras
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import clusters, termination
-from tfr_ext.core.telling import say
+from tfr_ext.core.telling import say, warn
 from tfr_ext.training.diagnosis import not_finite
 
 NAME = "parameter_server"
@@ -312,8 +312,8 @@ def watched_workers(cluster: clusters.Cluster) -> Iterator[None]:
                     say(f"Worker {worker.index} of TF_CONFIG is back.")
                 elif worker not in gone and not _is_there(worker):
                     gone[worker] = time.monotonic()
-                    say(
-                        f"Warning: worker {worker.index} of TF_CONFIG is gone. "
+                    warn(
+                        f"Worker {worker.index} of TF_CONFIG is gone. "
                         "Training goes on with the others."
                     )
             is_alone = len(gone) == len(cluster.of("worker"))

@@ -1,0 +1,87 @@
+"""What training would leave changed in its process: random numbers and graphs.
+
+`tf.custom_gradient` registers a function for each graph in which it is used, and so do
+Keras's optimizers, through `all_reduce`. TensorFlow forgets no registration, and the
+functions refer to tensors, so that the graphs of each model that was ever fitted stay
+in memory. In `as_before` each graph keeps its functions itself, and the registry only
+refers to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import random
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+# The collection in which a graph keeps its functions.
+_KEPT = "tfr_ext_gradients"
+_register = tf.RegisterGradient.__call__
+_lock = threading.Lock()
+_num_inside = 0
+
+
+@contextlib.contextmanager
+def as_before() -> Iterator[None]:
+    """Restores NumPy's and Python's global random numbers, and frees the graphs.
+
+    Other threads may train at the same time: gradients are those of TensorFlow.
+
+    Examples:
+        >>> np.random.seed(1)
+        >>> expected = np.random.random()
+        >>> np.random.seed(1)
+        >>> with as_before():
+        ...     tf.keras.utils.set_random_seed(2)
+        >>> np.random.random() == expected
+        True
+    """
+    numpys, pythons = np.random.get_state(), random.getstate()
+    try:
+        with _gradients_kept_by_graphs():
+            yield
+    finally:
+        np.random.set_state(numpys)
+        random.setstate(pythons)
+        # Graphs are full of cycles, which Python may leave for many trainings.
+        gc.collect()
+
+
+@contextlib.contextmanager
+def _gradients_kept_by_graphs() -> Iterator[None]:
+    global _num_inside
+    with _lock:
+        _num_inside += 1
+        tf.RegisterGradient.__call__ = _register_weakly
+    try:
+        yield
+    finally:
+        with _lock:
+            _num_inside -= 1
+            if not _num_inside:
+                tf.RegisterGradient.__call__ = _register
+
+
+def _register_weakly(registration: Any, function: Callable[..., Any]) -> Any:
+    """Registers a gradient; takes the place of `tf.RegisterGradient.__call__`."""
+    graph = tf.compat.v1.get_default_graph()
+    if not graph.building_function:
+        return _register(registration, function)
+    graph.get_collection_ref(_KEPT).append(function)
+    kept = weakref.ref(function)
+
+    @tf.autograph.experimental.do_not_convert
+    def gradient(operation: tf.Operation, *upstream: Any) -> Any:
+        found = kept()
+        if found is None:
+            raise LookupError(f"The graph of {operation.name} has been let go.")
+        return found(operation, *upstream)
+
+    _register(registration, gradient)
+    return function
