@@ -9,7 +9,7 @@ import scipy.sparse
 import tensorflow as tf
 
 import tfr_ext
-from tests.helpers import make_lists
+from tests.helpers import assert_same_scores, make_lists
 from tfr_ext.data import RankingLists
 from tfr_ext.training.exporter import load_scorer
 
@@ -96,10 +96,7 @@ def without_tuples(ranker):
     }
 
 
-def assert_same(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
+@pytest.mark.two_graphs
 @pytest.mark.first_case()
 @pytest.mark.parametrize("form", CONTAINERS)
 def test_what_fit_takes_all_methods_take(fitted, form, tmp_path):
@@ -109,14 +106,15 @@ def test_what_fit_takes_all_methods_take(fitted, form, tmp_path):
     if form in FRAMES:
         assert ranker.feature_names_in_.tolist() == ["0", "1", "2"]
     for other in CONTAINERS.values():
-        assert_same(results(ranker, other(X), qid=QID), expected)
-        assert_same(ranker.predict(other(X)), expected[: len(Y)])
+        assert_same_scores(results(ranker, other(X), qid=QID), expected)
+        assert_same_scores(ranker.predict(other(X)), expected[: len(Y)])
     ranker.save(str(tmp_path))
     for again in (tfr_ext.Ranker.load(tmp_path), pickle.loads(pickle.dumps(ranker))):
-        assert_same(results(again, CONTAINERS[form](X), group=GROUP), expected)
+        assert_same_scores(results(again, CONTAINERS[form](X), group=GROUP), expected)
         assert without_tuples(again) == without_tuples(ranker)
 
 
+@pytest.mark.two_graphs
 @pytest.mark.first_case()
 @pytest.mark.parametrize(("form", "query"), zip([*FRAMES], [*QUERIES] * 2))
 def test_the_column_of_queries_has_one_name(fitted, form, query, tmp_path):
@@ -125,8 +123,8 @@ def test_the_column_of_queries_has_one_name(fitted, form, query, tmp_path):
     ranker.save(str(tmp_path))
     for again in (ranker, tfr_ext.Ranker.load(tmp_path)):
         for other in FRAMES.values():
-            assert_same(results(again, other(WITH_QUERIES)), expected)
-        assert_same(results(again, X, group=GROUP), expected)
+            assert_same_scores(results(again, other(WITH_QUERIES)), expected)
+        assert_same_scores(results(again, X, group=GROUP), expected)
         assert again.query == QUERIES[query]
     assert ranker.query is QUERIES[query]
 
@@ -145,13 +143,16 @@ def test_lists_have_the_names_of_a_ranker(fitted):
             assert list(getattr(given, "columns", [])) == before
 
 
+@pytest.mark.two_graphs
 def test_clones_and_exports(fitted, tmp_path):
     ranker = fitted("integers")
     ranker.export(str(tmp_path))
     scorer = load_scorer(str(tmp_path))
     assert scorer.feature_names == ["0", "1", "2"]
     scores = ranker.predict(X, group=GROUP)
-    assert_same(scorer.scores(RankingLists.from_arrays(X, Y, group=GROUP), 8), scores)
+    assert_same_scores(
+        scorer.scores(RankingLists.from_arrays(X, Y, group=GROUP), 8), scores
+    )
     base = pytest.importorskip("sklearn.base")
     query = np.int64(3)
     given = {**METRICS, "query": query, "hidden_sizes": [2]}
@@ -303,7 +304,7 @@ def test_an_error_in_fit_leaves_the_old_model(fitted, kind, tmp_path):
     ranker.save(str(tmp_path))
     for again in (ranker, tfr_ext.Ranker.load(tmp_path)):
         found = results(again, FRAMES["integers"](X), group=GROUP)
-        assert_same(found, expected)
+        assert_same_scores(found, expected)
     ranker.set_params(**old)
 
 
@@ -331,8 +332,8 @@ def test_what_parameters_may_be_files_hold(tmp_path):
     # What `fit` was told counts until the next `fit` ends well.
     ranker.set_params(settings=None, query="q", random_state=7)
     for one in (again, ranker):
-        assert_same(one.predict(FRAMES["texts"](gaps)), scores)
+        assert_same_scores(one.predict(FRAMES["texts"](gaps)), scores)
     assert params["random_state"].get_state()[2] == state
     with pytest.raises(ValueError, match="`settings={'missing': 'mean'}` lets"):
         ranker.set_params(query=3).fit(frame, Y)
-    assert_same(ranker.predict(frame), scores)
+    assert_same_scores(ranker.predict(frame), scores)
