@@ -12,7 +12,7 @@ from tfr_ext.training.fitting import checkpoints
 
 # What globs, lists, flag files and shells take for something else.
 LETTERS = [*"[]*?\\ {}~$%=,:;#'\"`!&|<>()@^\t", "\u00e9", "\u00a0", "\u2028", "[a-z]"]
-AT_ONCE = "-run[1] a\\b*?{x}~$%20=,#'\"`:\u00e9\u2028z"
+AT_ONCE = "-run[1] a\\b*?{x|y}~$%20=,;:#'\"`!&<>()@^\t\u00e9\u00a0\u2028z"
 TINY = (
     *("--hidden_sizes=2", "--num_epochs=1", "--verbose=silent", "--nodraw_curves"),
     *("--gain=linear", "--metrics=ndcg_10,map"),

@@ -12,6 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from tfr_ext.core import checks
+from tfr_ext.core.files import without_wildcards
 from tfr_ext.data import quick_datasets, text_files
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.lists import RankingLists
@@ -46,7 +47,10 @@ def prepare(
     """
     found = catalogue.builder(name, data_dir)
     if found.data_path.exists():
-        if found.is_prepared():
+        # TFDS lists its files by a glob.
+        with without_wildcards(str(found.data_dir_root)) as plain:
+            is_prepared = catalogue.builder(name, plain).is_prepared()
+        if is_prepared:
             return found
         raise ValueError(
             f"{found.data_path} is not a complete data set. Remove it, so that "
