@@ -56,7 +56,10 @@ def load(path: str) -> tf.keras.Model:
         Traceback (most recent call last):
         ValueError: /...: its config.json names ...
     """
-    for found in _objects(_config(path)):
+    config = _config(path)
+    if isinstance(config, dict):
+        config.pop("compile_config", None)  # Keras drops it too, of the whole model.
+    for found in _objects(config):
         if not _is_allowed(found):
             named = ", ".join(f"{key} {found.get(key)!r}" for key in _KEYS)
             raise ValueError(
