@@ -316,7 +316,7 @@ def test_pipes_and_devices_are_written_as_they_are(writer, tmp_path):
 
 def test_a_run_that_cannot_be_written_leaves_the_one_before(tmp_path):
     lists = make_lists([2, 3])
-    lists.query_ids[1] = "two words"
+    lists.query_ids[1] = ""
     (tmp_path / "run").write_text("old")
     with pytest.raises(ValueError, match="the name of a query"):
         trec.write_run(str(tmp_path / "run"), lists, lists.labels, "tag")

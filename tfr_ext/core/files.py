@@ -229,7 +229,8 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
             mode = stat.S_IMODE(os.stat(target).st_mode)
         aside, descriptor = _begin(target, mode)
         try:
-            with open(descriptor, "wb") as file:
+            # Opened by its path, so that `file.name` is one.
+            with open(aside, "wb", opener=lambda *_: descriptor) as file:
                 yield file
                 file.flush()
                 os.fsync(descriptor)
