@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import sys
+import types
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -46,7 +47,8 @@ def warn(text: str) -> None:
 def _depth_of_caller() -> int:
     """Returns the `stacklevel`, seen from `warn`, of what called this package."""
     package = __name__.partition(".")[0]
-    frame, depth, last = sys._getframe(1), 1, 1
+    frame: types.FrameType | None = sys._getframe(1)
+    depth = last = 1
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] == package:
             last = depth
