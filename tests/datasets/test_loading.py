@@ -37,15 +37,15 @@ def test_the_lists_are_those_of_the_text(load, tmp_path):
     assert load("letor4/mq2008_fold1").num_lists == 150
 
 
-def test_a_prepared_data_set_needs_no_files(load, tmp_path):
-    fold = tmp_path / "files" / "MSLR-WEB10K" / "Fold2"
+@pytest.mark.parametrize("place", ["plain", "odd[1] a\\b*?,{x}"])
+def test_a_prepared_data_set_needs_no_files(place, tmp_path):
+    files, data_dir = tmp_path / place / "files", tmp_path / place / "data"
+    fold = files / "MSLR-WEB10K" / "Fold2"
     layouts.write_fold(fold, 136, comments=False)
-    first = load("mslr_web/10k_fold2", "test")
+    first = datasets.load("mslr_web/10k_fold2", "test", data_dir, files)
     assert first.doc_ids == ["t0-1", "t1-1", "t1-2"]
     fold.rename(tmp_path / "gone")
-    assert_same_lists(
-        datasets.load("mslr_web/10k_fold2", "test", tmp_path / "data"), first
-    )
+    assert_same_lists(datasets.load("mslr_web/10k_fold2", "test", data_dir), first)
 
 
 def test_null_becomes_0_and_is_counted(load, tmp_path, caplog):
