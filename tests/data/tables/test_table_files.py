@@ -125,8 +125,6 @@ GOOD = "1,0.5,0,1,a\n"
         (HEAD + GOOD + "1,1,1\n", ":3: row 1: column 'weight' is nan, expected a"),
         (HEAD + GOOD + "1,1,1,1,a,9\n", ":3: expected 5 cells, one for each name of"),
         (HEAD + "1,1,1,1,a,9\n" + GOOD, ":2: expected 5 cells, one for each name of"),
-        (HEAD + GOOD + "a b,1,1,1,a\n", ":3: row 1: the query is 'a b', expected text"),
-        (HEAD + GOOD + "1,1,1,1,a b\n", ":3: row 1: the document is 'a b', expected"),
         (HEAD + GOOD + "2,1,1,1,a\n" + GOOD, ":4: row 2: query '1' began in row 0 and"),
         (HEAD + GOOD + '1,"2,0,1,a\n', ": expected a table: "),
         (HEAD.replace("\n", "\r") + GOOD, ":1: expected a table: "),

@@ -81,13 +81,11 @@ GOOD = "".join(row(query) for query in "aabccc")
         HEAD + GOOD + row("d", label="-1"),
         HEAD + GOOD + row("d", doc=""),
         HEAD + GOOD + row(""),
-        HEAD + GOOD + row("d e"),
         HEAD + GOOD + row("a"),
         HEAD + GOOD + row("d") + row("c"),
         HEAD + GOOD + "d,1,1,1\n",
         HEAD + GOOD + "d,1,1,1,1,1,a,9\n" + row("d"),
         HEAD + GOOD + "\n \n" + row("d", x="abc"),
-        HEAD + GOOD + '"d\n\n",1,1,1,1,1,a\n',
         HEAD + GOOD + '"d,1,1,1,1,1,a\n',
     ],
 )

@@ -434,7 +434,8 @@ def test_what_is_missing_is_named(world, tmp_path):
         f"No file matches '{tmp_path}/none.txt'."
     )
     assert "is a directory" in refused(world, tmp_path, input=tmp_path)
-    for export in (tmp_path / "none", tmp_path):
+    (tmp_path / "empty").mkdir()
+    for export in (tmp_path / "none", tmp_path / "empty"):
         told = refused(world, tmp_path, input=path, export=export)
         assert told == f"{export} has no SavedModel."
 
