@@ -292,7 +292,7 @@ def test_a_label_above_max_label_is_told():
 
 def test_document_names_are_unique_in_a_list():
     lists = make_lists([4, 1], doc_ids=["a", "a", "a#2", "b c", "a"])
-    assert evaluation.document_names(lists) == ["a", "a#2", "a#2#2", "bc", "a"]
+    assert evaluation.document_names(lists) == ["a", "a#2", "a#2#2", "b%20c", "a"]
 
 
 def test_a_whole_evaluation_without_any_relevant_item_has_no_mean():
