@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import importlib.util
 import os
 import pathlib
@@ -75,6 +76,13 @@ def _doctest_names(doctest_namespace):
     import tfr_ext
 
     doctest_namespace.update(np=np, tf=tf, tfr_ext=tfr_ext)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _collections_are_quick():
+    """Training collects garbage, for which it need not search what others have left."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
