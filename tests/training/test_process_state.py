@@ -244,6 +244,7 @@ def test_a_command_prints_its_warnings(tmp_path):
         write_letor(tmp_path / f"{split}.txt", lists)
     done = run_command(
         "pipelines.train",
+        "--dataset=text",
         *(f"--{x}_path={tmp_path}/{x}.txt" for x in ("train", "valid")),
         *("--hidden_sizes=4", "--num_epochs=1", "--verbose=silent", "--num_models=2"),
         *(f"--model_dir={tmp_path}/run", "--noexport_model", "--nodraw_curves"),
