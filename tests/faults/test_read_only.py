@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import stat
+import sys
 import tempfile
 
 import pytest
@@ -52,13 +53,17 @@ def run(command, root, user=None, out="out"):
     )
 
 
-def user_without_rights():
-    """Returns the number of a user who may not write; None for the present one."""
+def user_without_rights(*places):
+    """Returns the number of a user who may not write; None for the present one.
+
+    Skips the test if that user cannot read the code, or one of some other places.
+    """
     if os.geteuid():
         return None
-    for folder in (fork_server.ROOT, *fork_server.ROOT.parents):
-        if not folder.stat().st_mode & stat.S_IXOTH:
-            pytest.skip(f"other users than root cannot read the code: {folder}")
+    for place in (fork_server.ROOT, *places):
+        for folder in (place, *place.parents):
+            if not folder.stat().st_mode & stat.S_IXOTH:
+                pytest.skip(f"other users than root cannot read the code: {folder}")
     return NOBODY
 
 
@@ -149,7 +154,9 @@ def test_a_place_that_another_process_holds(command, root):
 @pytest.mark.parametrize("may_read", [True, False])
 def test_the_lock_of_another_user(may_read, command, root):
     """One that nobody holds is in nobody's way, unless that cannot be found out."""
-    user = user_without_rights()
+    # An experiment starts processes, which import Python's own modules.
+    started = [pathlib.Path(sys.base_prefix)] if command == "experiment" else []
+    user = user_without_rights(*started)
     if user is None:
         pytest.skip("only root can make files of another user")
     with held(command, root) as path:
