@@ -1,6 +1,5 @@
 """What all tests share."""
 
-import gc
 import importlib.util
 import os
 import pathlib
@@ -76,13 +75,6 @@ def _doctest_names(doctest_namespace):
     import tfr_ext
 
     doctest_namespace.update(np=np, tf=tf, tfr_ext=tfr_ext)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _collections_are_quick():
-    """Training collects garbage, for which it need not search what others have left."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

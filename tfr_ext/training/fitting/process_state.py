@@ -10,7 +10,6 @@ refers to them.
 from __future__ import annotations
 
 import contextlib
-import gc
 import random
 import threading
 import weakref
@@ -29,7 +28,7 @@ _num_inside = 0
 
 @contextlib.contextmanager
 def as_before() -> Iterator[None]:
-    """Restores NumPy's and Python's global random numbers, and frees the graphs.
+    """Restores NumPy's and Python's global random numbers, and lets go of the graphs.
 
     Other threads may train at the same time: gradients are those of TensorFlow.
 
@@ -49,8 +48,6 @@ def as_before() -> Iterator[None]:
     finally:
         np.random.set_state(numpys)
         random.setstate(pythons)
-        # Graphs are full of cycles, which Python may leave for many trainings.
-        gc.collect()
 
 
 @contextlib.contextmanager
