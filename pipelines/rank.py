@@ -17,10 +17,11 @@ from absl import flags
 
 from pipelines.client.server_config import ServerConfig
 from pipelines.client.server_scorer import ServerScorer
-from pipelines.flags import config_flags
+from pipelines.flags import config_flags, flag_files
 from pipelines.start import command
 from tfr_ext.training.ranking.list_ranker import rank as rank_as
 from tfr_ext.training.ranking.rank_config import RankConfig
+from tfr_ext.training.written import is_within
 
 FLAGS = flags.FLAGS
 
@@ -44,6 +45,12 @@ def rank() -> None:
             "exported model, --server the address of a server that has it."
         )
     config = config_flags.read(RankConfig, FLAGS)
+    output = config.output
+    if output and any(is_within(output, path) for path in flag_files.were_read):
+        raise ValueError(
+            f"--output={output} is a flag file of this command, which is an "
+            "input. Name another file."
+        )
     server = config_flags.read(ServerConfig, FLAGS)
     try:
         if server.server is None:

@@ -24,6 +24,8 @@ if not CONFIGS.is_dir():
 _FOLDER = "configs/"
 # Parts of other flag files, not complete by themselves.
 _PARTS = "bases"
+# The flag files that this process has read.
+were_read: list[str] = []
 
 
 def expanded(arguments: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
@@ -95,6 +97,7 @@ def _read(path: str, within: tuple[str, ...]) -> list[str]:
         raise flags.Error(
             f"--flagfile={path}{where}: the file cannot be read: {error.strerror}."
         ) from error
+    were_read.append(path)
     own = [line for line in lines if line and not line.startswith(("#", "//"))]
     return expanded(own, (*within, path))
 

@@ -270,6 +270,9 @@ def test_a_cost_is_scored_so_that_higher_is_better():
     value = ranker.evaluate(X, Y, group=GROUP).metrics["arp"]
     assert ranker.score(X, Y, group=GROUP) == -value < 0
     assert not evaluation.higher_is_better("arp")
+    for measure in (ranker.score, ranker.evaluate):
+        with pytest.raises(ValueError, match="`y` must be given"):
+            measure(X, None, group=GROUP)
 
 
 def test_grid_search_over_queries():

@@ -129,6 +129,20 @@ def test_an_input_is_not_replaced(given, through, tmp_path):
     assert content(out) == before
 
 
+def test_a_ranking_does_not_replace_its_flag_files(tmp_path):
+    (tmp_path / "a.cfg").write_text("--topn=3\n")
+    (tmp_path / "b.cfg").write_text(f"--flagfile={tmp_path}/a.cfg\n")
+    (tmp_path / "new.txt").write_text("qid:1 1:1\n")
+    before = content(tmp_path)
+    for name in ("a.cfg", "b.cfg"):
+        flags = [f"--flagfile={tmp_path}/b.cfg", f"--output={tmp_path}/{name}"]
+        flags += [f"--input={tmp_path}/new.txt", "--export=b", "--format=trec"]
+        flags.append("--overwrite")
+        message = told(run_command("pipelines.rank", *flags, check=False))
+        assert f"--output={tmp_path}/{name} is a flag file of this command" in message
+    assert content(tmp_path) == before
+
+
 @pytest.mark.parametrize("command", GIVEN)
 def test_a_failing_command_leaves_every_file_as_it_was(command, tmp_path):
     """With a data file that is not there, in a directory of somebody's files."""

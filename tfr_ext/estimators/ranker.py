@@ -403,6 +403,8 @@ class Ranker(BaseEstimator):
         self, X: Any, y: Any, group: Any, qid: Any, names: Sequence[str]
     ) -> EvaluationResult:
         """Evaluates the scores of judged items."""
+        if y is None:
+            raise ValueError("`y` must be given: there is nothing to measure by.")
         lists = self._lists(X, y, group, qid)
         config = build(MetricsConfig, {**self._params(), "metrics": names})
         highest = self.max_label or max(self.max_label_, lists.max_label)
