@@ -32,7 +32,7 @@ def run(tmp_path_factory):
 
 def test_a_lambda_weight_by_flag(run):
     directory, done = run
-    assert "pairwise_logistic_loss puts items of equal scores" in done.stderr
+    assert "pairwise_logistic_loss puts items of equal scores" in done.stdout
     assert (directory / "export" / "1" / "saved_model.pb").exists()
     flag_file = (directory / "flags.cfg").read_text().splitlines()
     assert "--lambda_weight=ndcg" in flag_file

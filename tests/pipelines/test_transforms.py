@@ -106,7 +106,7 @@ def test_the_export_takes_raw_features_and_gives_the_same_metrics(run, tmp_path)
     for name in ("convention", "labels"):
         assert report[name] == expected[name]
     assert report["convention"]["max_label"] == 1
-    test = parts["test"]
+    test = data.read_letor(f"{directory}/test.txt", 4)
     judged = dataclasses.replace(test, labels=np.float32(test.labels >= 2))
     scores = scores_of_run(directory / "model" / "run.trec", judged)
     convention = evaluation.Convention(max_label=1.0)
