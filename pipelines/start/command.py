@@ -45,18 +45,21 @@ def run(
             raise app.UsageError(f"Unexpected arguments: {' '.join(arguments)}")
         quieten()
         advice = _advice if goes_on else lambda: ""
-        with (
-            interruption.work(advice, termination.request, termination.may_end_at_once),
-            telling.worded(wording.spelled),
-        ):
-            try:
+        # An error after Ctrl-C is that of what it broke off: `work` ends the process.
+        try:
+            with (
+                interruption.work(
+                    advice, termination.request, termination.may_end_at_once
+                ),
+                telling.worded(wording.spelled),
+            ):
                 work(arguments) if takes_arguments else work()
-            except failures.MENDABLE as error:
-                print(f"Error: {failures.explain(error)}", file=sys.stderr)
-                status = failures.status(error)
-                if status == failures.STATUS_TO_TRY_AGAIN:
-                    _end_at_once(status)
-                sys.exit(status)
+        except failures.MENDABLE as error:
+            print(f"Error: {failures.explain(error)}", file=sys.stderr)
+            status = failures.status(error)
+            if status == failures.STATUS_TO_TRY_AGAIN:
+                _end_at_once(status)
+            sys.exit(status)
 
     interruption.watch()
     command = sys.modules["__main__"]

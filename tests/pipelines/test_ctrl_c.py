@@ -85,7 +85,7 @@ def test_while_flags_are_read(command, tmp_path):
     assert (done.stdout, done.stderr) == ("", "Stopped.\n")
 
 
-WORK = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "command, function, line",
     [
         ("compare", "tfr_ext.evaluation.runs.read", "Stopped.\n"),
@@ -99,21 +99,25 @@ WORK = pytest.mark.parametrize(
         ("train_gbm", "tfr_ext.training.sources.data_splits.load", "Stopped.\n"),
     ],
 )
-
-
-@pytest.mark.first_case("command")
-@pytest.mark.parametrize("where", ["waits", "drops", "another"])
-@WORK
-def test_at_work(command, function, line, where, tmp_path):
-    done = interrupted(where, function, command, *flags(command, tmp_path))
+def test_at_work(command, function, line, tmp_path):
+    done = interrupted("waits", function, command, *flags(command, tmp_path))
     assert done.stderr == line
 
 
-@pytest.mark.first_case
-@WORK
-def test_a_signal_to_end_at_work(command, function, line, tmp_path):
-    more = flags(command, tmp_path)
-    assert interrupted("waits", function, command, *more, by="SIGTERM").stderr == line
+# What is around the work is one for all commands.
+EVALUATING = ("tfr_ext.training.sources.data_splits.load_test", "evaluate")
+
+
+@pytest.mark.parametrize("where", ["drops", "another"])
+def test_whatever_the_work_makes_of_it(where, tmp_path):
+    done = interrupted(where, *EVALUATING, *flags("evaluate", tmp_path))
+    assert done.stderr == "Stopped.\n"
+
+
+def test_a_signal_to_end_at_work(tmp_path):
+    more = flags("evaluate", tmp_path)
+    done = interrupted("waits", *EVALUATING, *more, by="SIGTERM")
+    assert done.stderr == "Stopped.\n"
 
 
 def test_a_signal_to_end_in_native_code_of_what_heeds_none(tmp_path):
