@@ -27,6 +27,7 @@ from tfr_ext.training import (
     train,
 )
 from tfr_ext.training.data_config import DataConfig
+from tfr_ext.training.exporter import load_scorer
 from tfr_ext.training.fitting import process_state
 from tfr_ext.training.sources.data_splits import Splits
 
@@ -151,6 +152,25 @@ def test_fits_leave_no_graph_behind(params):
     for _ in range(2):
         fitted(**params)
     assert graphs() - before == {}
+
+
+@pytest.mark.parametrize("work", ["evaluate", "rank"])
+def test_exports_that_were_loaded_leave_no_graph_behind(work, files, tmp_path):
+    before = graphs()
+    for number in range(2):
+        WORK[work](files, str(tmp_path / f"{number}"))
+    assert graphs() - before == {}
+
+
+def test_a_loaded_export_has_its_gradients(files):
+    with process_state.gradients_kept_in([]):
+        pass
+    scorer = load_scorer(str(files / "run/export"))
+    features, mask = tf.ones([1, 2, SPLITS.test.num_features]), tf.ones([1, 2], bool)
+    with tf.GradientTape() as tape:
+        tape.watch(features)
+        scores = scorer._masked(float_features=features, mask=mask)["scores"]
+    assert np.abs(tape.gradient(scores, features)).max() > 0
 
 
 def of_function():

@@ -26,6 +26,7 @@ from tfr_ext.training.exporting.signatures import (
     fills_missing,
     signatures,
 )
+from tfr_ext.training.fitting.process_state import gradients_kept_in
 
 __all__ = [
     "ExportedScorer",
@@ -161,8 +162,9 @@ class ExportedScorer:
         """
         if not tf.saved_model.contains_saved_model(directory):
             raise ValueError(f"{directory} has no SavedModel.")
-        # Kept, because its functions do not keep the weights alive.
-        with without_wildcards(directory) as plain:
+        # Kept, because its functions do not keep the weights and gradients alive.
+        self._gradients: list[Any] = []
+        with gradients_kept_in(self._gradients), without_wildcards(directory) as plain:
             self._loaded = tf.saved_model.load(plain)
         if MASKED_SIGNATURE not in self._loaded.signatures:
             raise ValueError(

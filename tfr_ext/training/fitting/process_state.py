@@ -4,7 +4,8 @@
 Keras's optimizers, through `all_reduce`. TensorFlow forgets no registration, and the
 functions refer to tensors, so that the graphs of each model that was ever fitted stay
 in memory. In `as_before` each graph keeps its functions itself, and the registry only
-refers to them.
+refers to them. `tf.saved_model.load` registers one for each function that it loads;
+in `gradients_kept_in` whoever loads keeps them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ _KEPT = "tfr_ext_gradients"
 _register = tf.RegisterGradient.__call__
 _lock = threading.Lock()
 _num_inside = 0
+
+
+class _Thread(threading.local):
+    """What keeps the functions that this thread registers, if not their graphs."""
+
+    kept: list[Any] | None = None
+
+
+_thread = _Thread()
 
 
 @contextlib.contextmanager
@@ -51,6 +61,20 @@ def as_before() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def gradients_kept_in(kept: list[Any]) -> Iterator[None]:
+    """Appends the functions that this thread registers to a list, and keeps no others.
+
+    So what `tf.saved_model.load` reads goes when the list and the model go.
+    """
+    with _gradients_kept_by_graphs():
+        _thread.kept = kept
+        try:
+            yield
+        finally:
+            _thread.kept = None
+
+
+@contextlib.contextmanager
 def _gradients_kept_by_graphs() -> Iterator[None]:
     global _num_inside
     with _lock:
@@ -67,10 +91,12 @@ def _gradients_kept_by_graphs() -> Iterator[None]:
 
 def _register_weakly(registration: Any, function: Callable[..., Any]) -> Any:
     """Registers a gradient; takes the place of `tf.RegisterGradient.__call__`."""
-    graph = tf.compat.v1.get_default_graph()
-    if not graph.building_function:
-        return _register(registration, function)
-    graph.get_collection_ref(_KEPT).append(function)
+    owner, graph = _thread.kept, tf.compat.v1.get_default_graph()
+    if owner is None:
+        if not graph.building_function:
+            return _register(registration, function)
+        owner = graph.get_collection_ref(_KEPT)
+    owner.append(function)
     kept = weakref.ref(function)
 
     @tf.autograph.experimental.do_not_convert
