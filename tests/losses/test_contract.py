@@ -1,5 +1,7 @@
 """What every loss promises, whatever it computes (see `base.RankingLoss`)."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,7 +13,6 @@ from tests.helpers import (
 )
 from tests.losses import cases
 from tests.losses.cases import assert_graph_equals_eager, batch
-from tfr_ext import losses
 
 pytestmark = [
     pytest.mark.first_case("case"),
@@ -36,14 +37,14 @@ def test_padding_is_invisible(case):
     assert not padded_slopes[wide_labels < 0].any()
 
 
-@pytest.mark.parametrize("junk", [np.nan, np.inf, -np.inf])
-def test_scores_at_padding_reach_nothing(case, junk):
+def test_scores_at_padding_reach_nothing(case):
     labels, scores = batch()
     value, _ = value_and_gradient(case.build(), labels, scores)
-    scores = tf.where(labels < 0, junk, scores)
-    padded, slopes = value_and_gradient(case.build(), labels, scores)
-    np.testing.assert_allclose(padded, value, rtol=1e-6)
-    assert np.isfinite(slopes).all()
+    for junk in (np.nan, np.inf, -np.inf):
+        junked = tf.where(labels < 0, junk, scores)
+        padded, slopes = value_and_gradient(case.build(), labels, junked)
+        np.testing.assert_allclose(padded, value, rtol=1e-6)
+        assert np.isfinite(slopes).all(), junk
 
 
 def test_permutation_changes_nothing(case):
@@ -189,21 +190,6 @@ def test_empty_lists(case):
         assert not value[1].any() and not slopes[1].any()
 
 
-@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
-def test_half_precision_is_computed_in_float32(case, dtype):
-    labels, scores = batch(dtype)
-    half, slopes = value_and_gradient(case.build(), labels, scores)
-    full, full_slopes = value_and_gradient(
-        case.build(), labels, tf.cast(scores, tf.float32)
-    )
-    assert half.dtype == np.float32
-    np.testing.assert_array_equal(half, full)
-    np.testing.assert_allclose(
-        slopes.astype(np.float32), full_slopes, rtol=1e-2, atol=1e-4
-    )
-
-
-@pytest.mark.grid
 def test_float64_scores_are_computed_in_float64(case):
     labels, scores = batch(tf.float64)
     value, _ = value_and_gradient(case.build(), labels, scores)
@@ -218,38 +204,18 @@ def test_float64_scores_are_computed_in_float64(case):
     np.testing.assert_allclose(in_graph, value, rtol=1e-12)
 
 
-def test_reductions(case):
-    labels, scores = batch()
-    each = case.build(reduction="none")(labels, scores).numpy()
-    listwise = isinstance(case.build(), losses.ListwiseLoss)
-    assert each.shape == ((3, 1) if listwise else (3, 5))
-    total = case.build(reduction="sum")(labels, scores).numpy()
-    np.testing.assert_allclose(total, each.sum(), rtol=1e-6)
-    per_list = each.sum(axis=1) if listwise else each.sum(axis=1) / [5, 5, 3]
-    for reduction in ("auto", "sum_over_batch_size"):
-        mean = case.build(reduction=reduction)(labels, scores).numpy()
-        np.testing.assert_allclose(mean, per_list.mean(), rtol=1e-6)
-
-
 def test_config_round_trip(case):
     loss = case.build(reduction="sum", name="mine")
     again = type(loss).from_config(loss.get_config())
     assert again.get_config() == loss.get_config()
     assert again.name == "mine" and again.reduction == "sum"
-    serialized = tf.keras.losses.serialize(loss)
+    # A file has it as JSON.
+    serialized = json.loads(json.dumps(tf.keras.losses.serialize(loss)))
     loaded = tf.keras.losses.deserialize(serialized)
     labels, scores = batch()
     np.testing.assert_array_equal(loaded(labels, scores), loss(labels, scores))
     for name, value in case.kwargs.items():
         assert loss.get_config()[name] == value
-
-
-def test_wrong_arguments_are_named(case):
-    for kwargs, argument in case.invalid:
-        with pytest.raises(ValueError, match=f"`{argument}`"):
-            case.build(**kwargs)
-    with pytest.raises(ValueError, match="no parameter 'aplha'"):
-        case.build(aplha=1.0)
 
 
 @pytest.mark.first_case("case", "jit")

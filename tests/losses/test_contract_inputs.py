@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import tfr
+from tests.helpers import tfr, value_and_gradient
 from tests.losses import cases
 from tests.losses.cases import (
     LABELS,
@@ -28,12 +28,49 @@ def test_ragged_input_needs_ragged_true(case):
         case.build()(labels, scores)
 
 
-@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.uint8, tf.float64])
-def test_labels_of_any_number_type(case, dtype):
+def test_labels_of_any_number_type(case):
     labels, scores = tf.constant(LABELS), tf.constant(SCORES)
     expected = case.build()(labels, scores)
-    actual = case.build()(tf.cast(labels, dtype), scores)
-    np.testing.assert_array_equal(actual.numpy(), expected.numpy())
+    for dtype in (tf.int32, tf.int64, tf.uint8, tf.float64):
+        actual = case.build()(tf.cast(labels, dtype), scores)
+        np.testing.assert_array_equal(actual.numpy(), expected.numpy(), str(dtype))
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_half_precision_is_computed_in_float32(case, dtype):
+    labels, scores = batch(dtype)
+    half, slopes = value_and_gradient(case.build(), labels, scores)
+    full, full_slopes = value_and_gradient(
+        case.build(), labels, tf.cast(scores, tf.float32)
+    )
+    assert half.dtype == np.float32
+    np.testing.assert_array_equal(half, full)
+    np.testing.assert_allclose(
+        slopes.astype(np.float32), full_slopes, rtol=1e-2, atol=1e-4
+    )
+
+
+def test_wrong_arguments_are_named(case):
+    invalid = [x for one in cases.CASES if one.key == case.key for x in one.invalid]
+    assert invalid
+    for kwargs, argument in invalid:
+        with pytest.raises(ValueError, match=f"`{argument}`"):
+            case.build(**kwargs)
+    with pytest.raises(ValueError, match="no parameter 'aplha'"):
+        case.build(aplha=1.0)
+
+
+def test_reductions(case):
+    labels, scores = batch()
+    each = case.build(reduction="none")(labels, scores).numpy()
+    listwise = isinstance(case.build(), losses.ListwiseLoss)
+    assert each.shape == ((3, 1) if listwise else (3, 5))
+    total = case.build(reduction="sum")(labels, scores).numpy()
+    np.testing.assert_allclose(total, each.sum(), rtol=1e-6)
+    per_list = each.sum(axis=1) if listwise else each.sum(axis=1) / [5, 5, 3]
+    for reduction in ("auto", "sum_over_batch_size"):
+        mean = case.build(reduction=reduction)(labels, scores).numpy()
+        np.testing.assert_allclose(mean, per_list.mean(), rtol=1e-6)
 
 
 WEIGHTS = np.float32(
@@ -54,22 +91,15 @@ def test_item_weights_are_normalised_as_tfr_does(case):
     np.testing.assert_allclose(weighted, plain * factors, rtol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["[batch]", "scalar", "[batch, 1]", "[batch, list]"])
-def test_list_weights_in_every_form(case, form):
+def test_list_weights_in_every_form(case):
     labels, scores = batch()
     loss = case.build(reduction="none")
     plain = loss(labels, scores).numpy()
-    per_list = np.float32([2.0, 0.5, 3.0])
-    weights, expected = {
-        "scalar": (2.0, plain * 2.0),
-        "[batch]": (per_list, plain * per_list[:, np.newaxis]),
-        "[batch, 1]": (per_list[:, np.newaxis], plain * per_list[:, np.newaxis]),
-        "[batch, list]": (
-            np.repeat(per_list[:, np.newaxis], 5, axis=1),
-            plain * per_list[:, np.newaxis],
-        ),
-    }[form]
-    np.testing.assert_allclose(loss(labels, scores, weights), expected, rtol=1e-6)
+    np.testing.assert_allclose(loss(labels, scores, 2.0), plain * 2, rtol=1e-6)
+    per_list = np.float32([[2.0], [0.5], [3.0]])
+    for weights in (per_list, per_list[:, 0], np.repeat(per_list, 5, axis=1)):
+        weighted = loss(labels, scores, weights)
+        np.testing.assert_allclose(weighted, plain * per_list, rtol=1e-6)
 
 
 def test_a_weight_vector_is_per_list_even_if_batch_equals_list(case):
@@ -96,16 +126,18 @@ def test_ragged_weights(case):
     )
 
 
-@pytest.mark.parametrize(
-    ("y_true", "y_pred"),
-    [([2, 3], [2, 4]), ([2, 3], [2, 3, 1]), ([3], [3]), ([2, 3], [1, 3])],
-)
-def test_wrong_shapes_are_told(case, y_true, y_pred):
-    with pytest.raises(ValueError) as error:
-        case.build()(tf.zeros(y_true), tf.zeros(y_pred))
-    for shape in (y_true, y_pred):
-        sizes = ", ".join(map(str, shape))  # and perhaps one of grades
-        assert re.search(rf"\({sizes}(, \d+)?,?\)", str(error.value))
+def test_wrong_shapes_are_told(case):
+    for y_true, y_pred in (
+        ([2, 3], [2, 4]),
+        ([2, 3], [2, 3, 1]),
+        ([3], [3]),
+        ([2, 3], [1, 3]),
+    ):
+        with pytest.raises(ValueError) as error:
+            case.build()(tf.zeros(y_true), tf.zeros(y_pred))
+        for shape in (y_true, y_pred):
+            sizes = ", ".join(map(str, shape))  # and perhaps one of grades
+            assert re.search(rf"\({sizes}(, \d+)?,?\)", str(error.value))
 
 
 def test_scores_with_a_last_dimension_of_1_are_told_how_to_drop_it(case):
@@ -150,11 +182,11 @@ def test_wrong_shapes_in_a_graph_without_static_shapes_are_refused(case):
         loss(tf.zeros([2, 1]), tf.zeros([2, 3]))
 
 
-@pytest.mark.parametrize("shape", [[4], [2], [3, 4], [1, 5], [3, 5, 1]])
-def test_wrong_weight_shapes_are_told(case, shape):
+def test_wrong_weight_shapes_are_told(case):
     labels, scores = batch()
-    with pytest.raises(ValueError, match="sample_weight.*Received"):
-        case.build()(labels, scores, tf.ones(shape))
+    for shape in ([4], [2], [3, 4], [1, 5], [3, 5, 1]):
+        with pytest.raises(ValueError, match="sample_weight.*Received"):
+            case.build()(labels, scores, tf.ones(shape))
 
 
 @pytest.mark.grid

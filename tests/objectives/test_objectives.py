@@ -9,6 +9,7 @@ from tests.oracles.metrics import cascade
 from tfr_ext import objectives
 
 METRICS = objectives.names(lambda cls: cls.READINGS)
+GAINS = ("exponential", "power")
 
 
 def random_case(rng, size, depth):
@@ -17,17 +18,18 @@ def random_case(rng, size, depth):
 
 
 @pytest.mark.first_case("metric")
-@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("topn", [2, None, 1, 5, 50])
 @pytest.mark.parametrize(
-    "arguments",
+    ("metric", "arguments"),
     [
-        {},
-        {"relevance_threshold": 2.0},
-        {"gain": "linear"},
-        {"gain": "power"},
-        {"expected": "gain"},
-        {"gain": "power", "expected": "gain"},
+        *((metric, {}) for metric in METRICS),
+        *(
+            (metric, {"relevance_threshold": 2.0})
+            for metric in METRICS
+            if hasattr(objectives.get(metric, max_label=3.0), "relevance_threshold")
+        ),
+        *(("ndcg", {"gain": gain}) for gain in ("linear", "power")),
+        *(("ndcg", {"gain": gain, "expected": "gain"}) for gain in GAINS),
     ],
     ids=str,
 )

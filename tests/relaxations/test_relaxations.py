@@ -64,7 +64,6 @@ def test_smoothi_expectation_equals_the_matrix_product(num_ranks, stop_gradient,
 @pytest.mark.parametrize(
     "metric", objectives.names(lambda cls: "ranks" in cls.READINGS)
 )
-@pytest.mark.parametrize("topn", [5, 100])
 @pytest.mark.parametrize(
     "relaxation",
     [
@@ -76,9 +75,9 @@ def test_smoothi_expectation_equals_the_matrix_product(num_ranks, stop_gradient,
     ],
     ids=str,
 )
-def test_a_cut_off_beyond_lists_of_unknown_size_is_their_size(relaxation, topn, metric):
+def test_a_cut_off_beyond_lists_of_unknown_size_is_their_size(relaxation, metric):
     try:
-        objective = objectives.get(metric, topn=topn, max_label=3.0)
+        objective = objectives.get(metric, topn=5, max_label=3.0)
     except ValueError as error:
         pytest.skip(str(error))  # no cut-off
     scores, mask = (x[:, :3] for x in lists())
