@@ -115,10 +115,10 @@ def test_global_random_numbers_are_as_before(work, files, tmp_path):
 
 def test_tensorflows_seed_is_set():
     drawn = []
-    for seed in (1, 1, 2):
-        fitted(random_state=seed)
+    for _ in range(2):
+        fitted(random_state=1)
         drawn.append(float(tf.random.uniform([])))
-    assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[0] == drawn[1] != float(tf.random.uniform([]))
 
 
 LOSSES = ("smoothi_loss", "pirank_ndcg_loss", "wass_rank_loss", "approx_ndcg_loss")
@@ -138,8 +138,8 @@ def graphs():
 @pytest.mark.parametrize(
     "params",
     [
-        {"num_models": 2, "settings": {"jit_compile_loss": True}},
         *({"loss": loss} for loss in LOSSES[: 4 if which_keras.IS_KERAS_2 else 3]),
+        {"num_models": 2, "settings": {"jit_compile_loss": True}},
         {"batch_normalization": True, "feature_transforms": ("quantile",)},
         {"model": "transformer", "settings": {"loss_diagnostics": True}},
     ],
@@ -213,8 +213,8 @@ def test_gradients_are_tensorflows_also_after_it():
 @pytest.mark.parametrize(
     ("call", "num_models", "parallel_models"),
     [
-        ("fit", 2, 1),
         ("fit", 1, 1),
+        ("fit", 2, 1),
         ("train", 1, 1),
         ("train", 2, 1),
         ("train", 2, 2),
@@ -266,7 +266,7 @@ def test_a_command_prints_its_warnings(tmp_path):
         "pipelines.train",
         "--dataset=text",
         *(f"--{x}_path={tmp_path}/{x}.txt" for x in ("train", "valid")),
-        *("--hidden_sizes=4", "--num_epochs=1", "--verbose=silent", "--num_models=2"),
+        *("--hidden_sizes=4", "--num_epochs=1", "--verbose=silent"),
         *(f"--model_dir={tmp_path}/run", "--noexport_model", "--nodraw_curves"),
     )
     lines = [line for line in done.stdout.splitlines() if "highest label is" in line]
