@@ -69,5 +69,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, those that are imported on first access too."""
-    return [*__all__]
+    """Lists the public names, if TensorFlow Ranking can be imported."""
+    return [] if _stack.tfr_problem() else [*__all__]
