@@ -98,7 +98,7 @@ LAWS = [
     ),
     Law(
         "number types",
-        f"{CONTRACT}half_precision_is_computed_in_float32",
+        f"{INPUTS}half_precision_is_computed_in_float32",
         f"{OF_TFR}number_types",
     ),
     Law(
