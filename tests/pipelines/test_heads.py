@@ -78,7 +78,7 @@ def test_a_resumed_run_equals_the_undisturbed_one(tmp_path, given):
         (["--head=grades"], ["--head=grades is for losses", "--head=expected_grade"]),
         (["--grade_values=0,1"], ["--head=score"]),
         (["--head=expected_grade", "--grade_values=0,x"], ["--grade_values", "'x'"]),
-        (["--head=expected_grade", "--grade_values=1,0"], ["--grade_values", "above"]),
+        (["--head=expected_grade", "--grade_values=1,0"], ["--grade_values", "rising"]),
         (["--head=grade"], ["head", "expected_grade"]),
         (
             ["--label_sampling=run", "--max_label=0.5"],
