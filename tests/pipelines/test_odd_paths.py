@@ -12,6 +12,8 @@ from tfr_ext.training.fitting import checkpoints
 
 # What globs, lists, flag files and shells take for something else.
 LETTERS = [*"[]*?\\ {}~$%=,:;#'\"`!&|<>()@^\t", "\u00e9", "\u00a0", "\u2028", "[a-z]"]
+# Without what stands for other names in a pattern, for which detours are made.
+NO_PATTERN = "a ~$%20=,;:#'\"`!&|<>()@^\t\u00e9\u00a0\u2028z"
 AT_ONCE = "-run[1] a\\b*?{x|y}~$%20=,;:#'\"`!&<>()@^\t\u00e9\u00a0\u2028z"
 TINY = (
     *("--hidden_sizes=2", "--num_epochs=1", "--verbose=silent", "--nodraw_curves"),
@@ -77,8 +79,7 @@ WRITTEN |= {"fused", "refused", "experiment", "shards"}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [AT_ONCE, *(pytest.param(f"a{x}1", marks=pytest.mark.grid) for x in LETTERS)],
+    "name", [AT_ONCE, pytest.param(NO_PATTERN, marks=pytest.mark.grid)]
 )
 def test_all_commands_work_below_any_path(name, tmp_path):
     folder = tmp_path / name
@@ -106,9 +107,13 @@ def test_variables_are_read_below_any_path(temporary, tmp_path, monkeypatch):
         assert plain == "gs://bucket[1]/run"
 
 
-@pytest.mark.first_case("command")
-@pytest.mark.parametrize("path", ["a\nb", "a\rb", "a\u00a0", "a\udcff"])
-@pytest.mark.parametrize("command", PATHS)
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        *((command, "a\nb") for command in PATHS),
+        *(("fuse", path) for path in ("a\rb", "a\u00a0", "a\udcff")),
+    ],
+)
 def test_paths_that_cannot_work_are_refused(command, path, tmp_path):
     """All flags of a command at once: each is named."""
     (tmp_path / path).touch()
