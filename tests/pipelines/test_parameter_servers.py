@@ -112,7 +112,7 @@ def test_a_worker_is_killed_and_the_others_finish_or_name_it(alone, tmp_path):
         ended([processes[i] for i in (WORKERS[0], PS)], 138)
         return
     ended([processes[i] for i in (WORKERS[0], PS)])
-    assert "Warning: worker 1 of TF_CONFIG is gone." in output
+    assert "Warning: Worker 1 of TF_CONFIG is gone." in output
     assert_as_good(model, alone)
 
 
