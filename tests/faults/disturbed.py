@@ -62,6 +62,15 @@ COMMANDS = {
     ),
     "compare": ("compare", "{root}/in/a", "{root}/in/b", "--output_dir={root}/out"),
 }
+# Commands whose code does a part of another's work.
+_PARTS = {
+    "train": ("export", "evaluate"),
+    "stream": ("train",),
+    "ensemble": ("train",),
+    "parallel": ("ensemble",),
+    "experiment": ("train",),
+    "workers": ("prepare",),
+}
 # The name of a file with a random or a changing part, or with the time.
 _CHANGING = re.compile(
     r"(?<=tempstate)\d+|[0-9a-f]{32}|(?<=tfevents).*"
@@ -86,6 +95,18 @@ class Event:
     def kind(self):
         """The same for all epochs, models and parts."""
         return self.what, re.sub(r"[0-9a-f]{16}|\d+", "0", self.pattern)
+
+    @property
+    def name(self):
+        """The same in whatever folder the file is."""
+        return self.what, os.path.basename(self.kind[1])
+
+    @property
+    def stage(self):
+        """What the command was at."""
+        stages = {"checkpoints/": "a checkpoint", "-version/": "an export"}
+        found = [name for part, name in stages.items() if part in self.pattern]
+        return found[0] if found else "elsewhere"
 
 
 class Disk:
@@ -241,6 +262,26 @@ def _pattern(line):
 def kinds(events):
     """The first event of each kind: of all epochs, models and parts."""
     return list({event.kind: event for event in reversed(list(events))}.values())[::-1]
+
+
+def own_kinds(disk, command, what):
+    """One event of each kind that a command does with code of its own.
+
+    Of what the code of another command does, there is the first event of each stage.
+
+    Args:
+        disk: the disk.
+        command: the command.
+        what: the kinds of operations.
+    """
+    found = [e for e in kinds(disk.undisturbed(command)[1]) if e.what in what]
+    theirs = {
+        event.name
+        for part in _PARTS.get(command, ())
+        for event in disk.undisturbed(part)[1]
+    }
+    first = {event.stage: event for event in reversed(found)}
+    return [e for e in found if e.name not in theirs or e in first.values()]
 
 
 def assert_finished(disk, done, expected):

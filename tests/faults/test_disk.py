@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from tests.faults.disturbed import COMMANDS, assert_finished, kinds
+from tests.faults.disturbed import COMMANDS, assert_finished, kinds, own_kinds
 
 WRITES = ("write", "mkdir", "rename")
 TOLD = {
@@ -44,10 +44,8 @@ def goes_on(disk, command, expected):
 @pytest.mark.parametrize("fault", ["full", errno.EACCES])
 @pytest.mark.parametrize("command", WRITING)
 def test_each_file_that_is_written(command, fault, disk):
-    expected, events = disk.undisturbed(command)
-    found = [e for e in kinds(events) if e.what in WRITES]
-    if fault == "full":
-        found = [event for event in found if event.what != "rename"]
+    expected, _ = disk.undisturbed(command)
+    found = own_kinds(disk, command, WRITES[: -1 if fault == "full" else None])
     assert len(found) > 1
     for event in found:
         disk.clear()

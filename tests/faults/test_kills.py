@@ -1,7 +1,8 @@
 """Commands that are killed with -9 while they write a file: at each, by turns.
 
 The same command is started again after each kill, and ends as without. TFR_EXT_KILLS
-says how many kills a command gets; by default, one at each kind of file operation.
+says how many kills a command gets, at any kinds of file operations; by default, one at
+each kind that `own_kinds` gives.
 """
 
 import os
@@ -9,10 +10,10 @@ import random
 
 import pytest
 
-from tests.faults.disturbed import COMMANDS, assert_finished, kinds
+from tests.faults.disturbed import COMMANDS, assert_finished, kinds, own_kinds
 
-# Where a kill was.
-WINDOWS = {"checkpoints/": "a checkpoint", "-version/": "an export"}
+# Operations that leave something behind.
+WHAT = ("write", "rename", "renamed")
 
 
 def assert_exports_are_whole(disk, expected):
@@ -30,10 +31,11 @@ def assert_exports_are_whole(disk, expected):
 @pytest.mark.first_case
 @pytest.mark.parametrize("command", sorted(COMMANDS, key=lambda name: name != "rank"))
 def test_killed_at_each_file(command, disk):
+    found = own_kinds(disk, command, WHAT)
     expected, events = disk.undisturbed(command)
-    found = [e for e in kinds(events) if e.what not in ("read", "mkdir")]
     rng, limit = random.Random(), os.environ.get("TFR_EXT_KILLS")
     if limit:
+        found = [event for event in kinds(events) if event.what in WHAT]
         chosen = rng.sample(range(len(found)), min(int(limit), len(found)))
         found = [found[i] for i in sorted(chosen)]
     counts = dict.fromkeys(["a checkpoint", "an export", "elsewhere", "too late"], 0)
@@ -48,8 +50,7 @@ def test_killed_at_each_file(command, disk):
             continue
         # A process that the command had started may have been the one.
         assert done.returncode == -9 or "killed" in done.stderr or "-9" in done.stderr
-        where = [told for part, told in WINDOWS.items() if part in event.pattern]
-        counts[where[0] if where else "elsewhere"] += 1
+        counts[event.stage] += 1
         assert_exports_are_whole(disk, expected)
     assert_finished(disk, disk.run(*COMMANDS[command]), expected)
     assert_exports_are_whole(disk, expected)
