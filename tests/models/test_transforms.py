@@ -244,7 +244,7 @@ def build(train, **kwargs):
     return models.model_builder(5, scorer, transforms).build()
 
 
-@pytest.mark.grid
+@pytest.mark.first_case
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("compact", [False, True])
 def test_a_model_trains_on_raw_features_as_another_on_transformed_ones(compact, jit):
@@ -256,11 +256,13 @@ def test_a_model_trains_on_raw_features_as_another_on_transformed_ones(compact, 
     wide_labels = np.pad(labels, [[0, 0], [0, 2]], constant_values=-1)
     model = build(train, compact=compact)
     tf.keras.utils.set_random_seed(0)
-    plain = models.model_builder(5, models.MLPScorer([6], compact=compact)).build()
+    given, transformed = dict(features), oracle(FORMS, train, train)
+    width = transformed.shape[1]
+    plain = models.model_builder(width, models.MLPScorer([6], compact=compact)).build()
     plain.set_weights([w.numpy() for w in model.weights if "transform" not in w.name])
-    given = dict(features)
-    given["float_features"] = np.zeros_like(features["float_features"])
-    given["float_features"][features["mask"]] = oracle(FORMS, train, train)
+    shape = (*features["mask"].shape, width)
+    given["float_features"] = np.zeros(shape, np.float32)
+    given["float_features"][features["mask"]] = transformed
     for m in (model, plain):
         m.compile("adam", losses.SmoothILoss(), jit_compile=jit)
     for _ in range(3):
