@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext.core import telling
 from tfr_ext.data.tables import frames, row_arrays
 
 
@@ -181,7 +182,8 @@ class RankingLists:
                 are then 0, and the lists can only be scored.
             query: column of the queries, numbers or texts.
             features: columns of the features, in order. By default, all other columns
-                of numbers are features, and columns of anything else are left out.
+                of numbers are features, and columns of anything else are left out. A
+                UserWarning names those that look like numbers, and a value.
             weight: column of the weights, `>= 0`.
             doc_id: column of the names of the items.
             missing: see `from_arrays`.
@@ -211,7 +213,8 @@ class RankingLists:
             [2, 1]
         """
         columns = frames.Columns(label, query, features, weight, doc_id, missing)
-        return cls(**frames.fields(frames.as_frame(df), columns))
+        with telling.issuing_warnings():
+            return cls(**frames.fields(frames.as_frame(df), columns))
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:
         """Returns some of the lists, in the given order.

@@ -171,7 +171,8 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
         The number of a line, and its text without the end of the line.
 
     Raises:
-        DataFormatError: as `read_pieces`, or if the text is not UTF-8.
+        DataFormatError: as `read_pieces`, or if the text is not UTF-8 or has a NUL
+            byte.
 
     Examples:
         >>> import os, tempfile
@@ -190,6 +191,9 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
             raise DataFormatError(
                 f"expected text in UTF-8. Found: the bytes {found!r}", path, line
             ) from None
+        if "\0" in text:
+            line = first + text.count("\n", 0, text.index("\0"))
+            raise DataFormatError("unexpected NUL byte, expected text", path, line)
         for number, line_text in enumerate(text.split("\n")[:-1], first):
             yield number, line_text.removesuffix("\r")
 

@@ -1,7 +1,9 @@
 """Arrays and data frames become lists, or an error that names the row."""
 
 import dataclasses
+import decimal
 import fractions
+import warnings
 
 import hypothesis
 import numpy as np
@@ -161,6 +163,13 @@ def test_a_name_for_each_feature():
         ({"qid": None, "group": [1] * 7 + [2]}, "sum to 9, .* it is `qid`"),
         ({"qid": None, "group": [3, 0, 5]}, "each at least 1. Received: 0"),
         ({"qid": None, "group": [3.5, 4.5]}, "at least 1. Received: 3.5"),
+        (
+            {"qid": None, "group": [2**62] * 4 + [8]},
+            r"sum to 1\.84.*e\+19",
+        ),  # 8 in int64
+        ({"qid": None, "group": [2**63, 2**63, 8]}, r"sum to 1\.84.*e\+19"),
+        ({"y": [10**400] * 8}, "`y` must be an array of numbers: int too large"),
+        ({"X": [[10**400]] * 8}, "`X` must be an array of numbers: int too large"),
         ({"qid": None, "group": [[8]]}, r"shape \(1, 1\)"),
         ({"qid": None, "group": [8], "query_ids": ["a", "b"]}, "have 1 entries"),
         ({"qid": None, "group": [3, 5], "query_ids": ["a"] * 2}, "two lists 'a'"),
@@ -180,6 +189,51 @@ def test_arrays_that_do_not_fit(changes, told):
     given = {"X": LISTS.features, "y": LISTS.labels, **NAMED, **changes}
     with pytest.raises(ValueError, match=told):
         RankingLists.from_arrays(**given)
+
+
+HIDDEN = np.ma.array([1.0, 1, 1, 1, 0, 0, 0, 2], mask=[0, 1, 0, 0, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"y": HIDDEN}, "Row 1 .* `y` is nan"),
+        ({"weight": HIDDEN.astype(int)}, "Row 1 .* `weight` is nan"),
+        ({"X": np.ma.stack([HIDDEN] * 3, axis=1)}, "Row 1 .* column 'x' is nan"),
+        ({"X": [np.ma.array([1, 2, 3], mask=[0, 0, 1])] * 8}, "column 'z' is nan"),
+        ({"qid": HIDDEN.astype(int)}, "Row 1 .* `qid` is missing"),
+        ({"doc_ids": HIDDEN.astype(str)}, "Row 1 .* `doc_ids` is missing"),
+        ({"qid": None, "group": HIDDEN[:2]}, "Received: nan"),
+    ],
+)
+def test_values_that_a_mask_hides_are_missing(changes, told):
+    given = {"X": LISTS.features, "y": LISTS.labels, **NAMED, **changes}
+    with pytest.raises(ValueError, match=told):
+        RankingLists.from_arrays(**given)
+
+
+def test_numbers_of_python_are_features_and_what_looks_like_them_is_told():
+    df = frame(LISTS)[["query", "x"]].assign(
+        price=[decimal.Decimal("1.5")] * 8,
+        count=np.array([2**70, *range(7)], object),
+        seen=np.array([True, None] * 4, object),
+        thousands="1,234",
+        unknown=["?", *map(str, range(7))],
+        kind=pd.Categorical([1] * 8),
+        title=["Blade Runner 2049"] * 8,
+        day=pd.Timestamp("2026-11-25"),
+    )
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        lists = RankingLists.from_dataframe(df, None, "query", missing=True)
+    assert lists.feature_names == ("x", "price", "count", "seen")
+    assert lists.features[0, 1:].tolist() == [1.5, 2.0**70, 1]
+    told = "is not a feature, as not all of its values are numbers: one is"
+    assert [str(one.message) for one in found] == [
+        f"Column 'thousands' {told} '1,234'.",
+        f"Column 'unknown' {told} '?'.",
+        "Column 'kind' is not a feature, as its type is category.",
+    ]
 
 
 BAD = st.sampled_from([np.nan, np.inf, -np.inf, 1e39, None])

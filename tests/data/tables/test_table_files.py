@@ -1,6 +1,7 @@
 """CSV and Parquet files become the lists that they hold, or an error with the place."""
 
 import dataclasses
+import decimal
 import gzip
 import importlib
 
@@ -122,11 +123,18 @@ GOOD = "1,0.5,0,1,a\n"
         (HEAD + GOOD + "1,1,1,x,a\n", ":3: row 1: column 'weight' is 'x', expected"),
         (HEAD + GOOD + ",1,1,1,a\n", ":3: row 1: column 'query' is missing or empty"),
         (HEAD + GOOD + "1,1,1,1,\n", ":3: row 1: column 'doc' is missing or empty"),
-        (HEAD + GOOD + "1,1,1\n", ":3: row 1: column 'weight' is nan, expected a"),
+        (
+            HEAD + GOOD + "1,1,1\n",
+            ":3: expected 5 cells, one for each name of a column",
+        ),
+        (HEAD + GOOD + "\n1,1,1,a\n", ":4: expected 5 cells, one for each name of a"),
+        (HEAD + GOOD + "1,0.\x00912,0,1,a\n", ":3: unexpected NUL byte, expected text"),
+        (HEAD + GOOD + "q\0x,1,0,1,a\n", ":3: unexpected NUL byte, expected text"),
         (HEAD + GOOD + "1,1,1,1,a,9\n", ":3: expected 5 cells, one for each name of"),
         (HEAD + "1,1,1,1,a,9\n" + GOOD, ":2: expected 5 cells, one for each name of"),
         (HEAD + GOOD + "2,1,1,1,a\n" + GOOD, ":4: row 2: query '1' began in row 0 and"),
-        (HEAD + GOOD + '1,"2,0,1,a\n', ": expected a table: "),
+        (HEAD + GOOD + '1,"2,0,1,a\n', ":3: expected a table: "),
+        (HEAD + GOOD + '1,1,0,1,"a\n', ":3: expected a table: "),
         (HEAD.replace("\n", "\r") + GOOD, ":1: expected a table: "),
         ((HEAD + GOOD).encode() + b"\xff", ":3: expected text in UTF-8"),
         (
@@ -171,6 +179,57 @@ def test_what_is_wrong_in_parquet_is_told_with_its_row(tmp_path, change, told):
     assert str(error.value).startswith(f"{path}: {told}"), error.value
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_columns_that_look_like_numbers_are_told_or_read(tmp_path, ending):
+    """A DECIMAL column is one of numbers; one `?` or `1,234` makes one of texts."""
+    path = tmp_path / f"a.{ending}"
+    df = frame(LISTS).drop(columns=["y", "z"])
+    df["price"] = [decimal.Decimal(f"{n}.25") for n in range(8)]
+    df["rank"] = ["1", "?", *"345678"]
+    df["sold"] = "1,234"
+    df.to_csv(path, index=False) if ending == "csv" else df.to_parquet(path)
+    with pytest.warns(UserWarning) as told:
+        lists = data.read_table(path, **COLUMNS)
+    assert lists.feature_names == ("x", "price")
+    assert lists.features[:, 1].tolist() == [n + 0.25 for n in range(8)]
+    assert [str(one.message).split("one is ")[1] for one in told] == [
+        "'?'.",
+        "'1,234'.",
+    ]
+
+
+def test_blanks_around_numbers_and_truth_values(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("query,x,y\nq, 1 ,True\nq,+2\t,0\nq,-.5e1,FALSE\n")
+    lists = data.read_table(path, None, "query")
+    assert lists.features.tolist() == [[1, 1], [2, 0], [-5, 0]]
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path):
+    """Each is refused by name, or read as PyArrow reads it."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, rng = tmp_path / "a.parquet", np.random.default_rng(0)
+    frame(LISTS).to_parquet(path, write_page_checksum=True)
+    whole, refused = path.read_bytes(), 0
+    for _ in range(150):
+        damaged = bytearray(
+            whole[: rng.integers(len(whole)) if rng.random() < 0.2 else None]
+        )
+        for place in rng.integers(max(1, len(damaged)), size=2):
+            damaged[place : place + 1] = rng.bytes(1)
+        path.write_bytes(damaged)
+        try:
+            lists = data.read_table(path, features=["x", "y", "z"], **COLUMNS)
+        except data.DataFormatError as error:
+            assert str(path) in str(error)
+            refused += 1
+        else:
+            found = parquet.read_table(path, columns=["x", "y", "z"])
+            expected = np.stack([x.to_numpy() for x in found.columns], axis=1)
+            np.testing.assert_array_equal(lists.features, expected.astype(np.float32))
+    assert refused > 100
+
+
 def test_files_that_are_no_tables(tmp_path):
     for name, told in (
         ("a.txt", "expected a name that ends in .csv, .tsv, .parquet, .pq"),
@@ -194,7 +253,8 @@ def test_a_query_in_two_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("missing", "name"), [("pandas", "a.csv"), ("pyarrow.parquet", "a.parquet")]
+    ("missing", "name"),
+    [("pandas", "a.csv"), ("pyarrow.csv", "a.csv"), ("pyarrow.parquet", "a.parquet")],
 )
 def test_what_is_missing_is_told_with_how_to_install_it(
     tmp_path, monkeypatch, missing, name

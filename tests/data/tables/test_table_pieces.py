@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import assert_same_lists, make_lists
 from tests.tables import frame, tabular
 from tfr_ext import data
-from tfr_ext.data.tables import table_files
+from tfr_ext.data.tables import table_files, table_text
 from tfr_ext.data.tables.frames import Columns
 
 LENGTHS = [5, 1, 1, 8, 3, 40, 2, 2, 9, 1]
@@ -117,7 +117,8 @@ def test_a_query_must_not_be_in_two_files(tmp_path, rows):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_memory_does_not_grow_with_the_table(tmp_path, ending):
+def test_memory_does_not_grow_with_the_table(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(table_text, "_BLOCK_BYTES", 1 << 16)
     if ending == "parquet" and not importlib.util.find_spec("pyarrow"):
         pytest.skip("PyArrow is not installed")
     peaks = []

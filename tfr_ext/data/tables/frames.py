@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import numbers as numbers_of_python
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tfr_ext.core import telling
+from tfr_ext.data import text_files
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.data.tables.row_arrays import RowError
 
+# What `pandas.api.types.infer_dtype` calls values that are all numbers.
+_NUMBERS = ("boolean", "decimal", "floating", "integer", "mixed-integer-float")
+_NUMBER = re.compile(text_files.NUMBER.decode())
+_LIKE_A_NUMBER = re.compile(r"\W*[0-9][0-9.,' \u00a0]*\W*")  # 1,234 or 5 %
+_LOOKED_AT = 1000
 # Names that pandas gives the index of a frame in a file, if it has none.
 _INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
@@ -148,14 +156,46 @@ def find_features(frame: Any, columns: Columns) -> list[str]:
     if columns.features is not None:
         return list(columns.features)
     others = columns.others
-    found = [
-        name
-        for name, dtype in zip(frame.columns, frame.dtypes)
-        if name not in others and _is_numeric(dtype) and not _is_index(name)
-    ]
+    found = []
+    for name in frame.columns:
+        if name in others or _INDEX.fullmatch(name):
+            continue
+        if _has_numbers(frame[name]):
+            found.append(name)
+        else:
+            _warn_of_numbers(frame[name])
     if not found:
         raise ValueError(f"No column except {_listed(others)} has numbers.")
     return found
+
+
+def _has_numbers(series: Any) -> bool:
+    """Returns whether all values are numbers, truth values or missing."""
+    import pandas
+
+    if _is_numeric(series.dtype):
+        return True
+    kind = pandas.api.types.infer_dtype(series, skipna=True)
+    return series.dtype == object and kind in _NUMBERS
+
+
+def _warn_of_numbers(series: Any) -> None:
+    """Warns that a column is left out if its first values look like numbers."""
+    values = series.dropna()
+    if not any(map(_is_like_a_number, values.iloc[:_LOOKED_AT])):
+        return
+    wrong = (x for x in values if isinstance(x, str) and not _NUMBER.fullmatch(x))
+    reason = next(
+        (f"not all of its values are numbers: one is {_shown(x)}" for x in wrong),
+        f"its type is {series.dtype}",
+    )
+    telling.warn(f"Column {series.name!r} is not a feature, as {reason}.")
+
+
+def _is_like_a_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(_LIKE_A_NUMBER.fullmatch(value))
+    return isinstance(value, numbers_of_python.Number)
 
 
 def check_columns(found: Sequence[str], columns: Columns) -> None:
@@ -261,12 +301,16 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
             if isinstance(value, (str, bytes)):
                 raise ValueError
             found[row] = value  # Such as a `decimal.Decimal`.
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             hint = of_text if isinstance(value, str) else ""
-            raise RowError(
-                f"{_told(series.name)} is {_shown(value)}, expected a number{hint}", row
-            ) from None
+            raise not_a_number(series.name, value, row, hint) from None
     return found
+
+
+def not_a_number(column: str, value: Any, row: int, hint: str = "") -> RowError:
+    """Returns the error of a value that is not a number, or too large for one."""
+    shown = _shown(value)
+    return RowError(f"{_told(column)} is {shown}, expected a number{hint}", row)
 
 
 def _is_numeric(dtype: Any) -> bool:
@@ -276,10 +320,6 @@ def _is_numeric(dtype: Any) -> bool:
     return pandas.api.types.is_numeric_dtype(
         dtype
     ) and not pandas.api.types.is_complex_dtype(dtype)
-
-
-def _is_index(name: str) -> bool:
-    return bool(_INDEX.fullmatch(name))
 
 
 def _told(name: str) -> str:

@@ -225,16 +225,16 @@ def splits_of_sizes(group: Any, num_items: int) -> np.ndarray:
             "`group` must be the number of rows of each list, each at least 1. "
             f"Received: {found}."
         )
-    splits = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
-    if splits[-1] != num_items:
+    total = sizes.sum(dtype=np.float64)  # A sum of integers might overflow.
+    if total != num_items:
         hint = ""
         if len(sizes) == num_items:
             hint = " If it names the query of each row, it is `qid`."
         raise ValueError(
-            f"The sizes in `group` sum to {splits[-1]}, but `X` has {num_items} "
+            f"The sizes in `group` sum to {total:.16g}, but `X` has {num_items} "
             f"rows.{hint}"
         )
-    return splits
+    return np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
 
 
 def splits_of_ids(
@@ -293,6 +293,7 @@ def names(values: Any, count: int, name: str) -> list[str]:
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
+    # What a masked array hides becomes None.
     found = values.tolist() if isinstance(values, np.ndarray) else list(values)
     if len(found) != count:
         raise ValueError(f"{name} must have {count} entries. Received: {len(found)}.")
@@ -352,7 +353,7 @@ def _numbers(argument: str, values: Any) -> np.ndarray:
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     try:
-        found = np.asarray(values)
+        found = np.asarray(unmasked(values))
     except ValueError as error:  # Nested lists of different lengths.
         raise ValueError(
             f"`{argument}` must be an array of numbers: {error}."
@@ -369,6 +370,15 @@ def _numbers(argument: str, values: Any) -> np.ndarray:
     return found
 
 
+def unmasked(values: Any) -> Any:
+    """Returns values with NaN where a masked array hides one, and others as given."""
+    if isinstance(values, (list, tuple)) and any(map(np.ma.is_masked, values)):
+        values = np.ma.array(values)
+    if np.ma.is_masked(values):
+        return values.astype(np.float64).filled(np.nan)
+    return values
+
+
 def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
     """Returns an array of Python objects as numbers, with NaN for missing ones."""
     for place, value in np.ndenumerate(objects):
@@ -380,7 +390,7 @@ def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
     try:
         missing = np.vectorize(is_missing, otypes=[bool])(objects)
         return np.where(missing, np.nan, objects).astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(
             f"`{argument}` must be an array of numbers: {error}."
         ) from error

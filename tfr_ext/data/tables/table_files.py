@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from tfr_ext.core import telling
 from tfr_ext.data import text_files
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.errors import DataFormatError
@@ -35,8 +35,8 @@ def read_table(
 ) -> RankingLists:
     r"""Reads tables into memory, one row per item.
 
-    The end of a file's name gives its format. pandas reads `.csv` and `.tsv`, gzipped
-    or not, with the names of the columns in the first line; PyArrow reads `.parquet`.
+    The end of a file's name gives its format. `.csv` and `.tsv`, compressed or not,
+    have the names of the columns in the first line; `.parquet` has them itself.
 
     Args:
         paths: a path, a pattern such as `data/*.parquet`, several of them separated by
@@ -47,6 +47,7 @@ def read_table(
             one file.
         features: columns of the features, in order; by default, all other columns that
             have numbers in the first file. Other files may have them in another order.
+            A UserWarning names columns that look like numbers but are not, and a value.
         weight: column of the weights.
         doc_id: column of the names of the items.
         missing: whether features may be missing, such as empty cells, and are then NaN.
@@ -68,7 +69,8 @@ def read_table(
         ([[9.0], [12.5]], ['hat'])
     """
     columns = Columns(label, query, features, weight, doc_id, missing)
-    return concatenate(read_files(find_files(paths), columns))
+    with telling.issuing_warnings():
+        return concatenate(read_files(find_files(paths), columns))
 
 
 def read_files(
@@ -137,9 +139,7 @@ def column_names(path: str) -> list[str]:
         raise DataFormatError(
             "expected a file that can be read twice, not a pipe", path
         )
-    for _, row in table_text.read_rows(path, separator):
-        return row
-    raise DataFormatError("the file is empty, expected names of columns", path)
+    return table_text.read_header(path, separator)[0]
 
 
 def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLists]:
@@ -163,15 +163,14 @@ def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLi
         frames.check_columns(found, columns)
         parts = _read_frames(path, found, columns, rows)
         for frame in parts if rows is None else _whole_lists(parts, columns.query):
-            if _separator(path) is not None:
-                frame = table_text.with_numbers(frame, columns)
             lists = RankingLists(**frames.fields(frame, columns, begun, row_before))
             columns = dataclasses.replace(columns, features=lists.feature_names)
             row_before += len(frame)
             yield lists
     except RowError as error:
         row = row_before + error.row
-        line = _line_of(path, row)
+        separator = _separator(path)
+        line = None if separator is None else table_text.line_of(path, separator, row)
         raise DataFormatError(f"row {row}: {error.problem}", path, line) from error
     except DataFormatError:
         raise
@@ -207,15 +206,13 @@ def _read_frames(
     path: str, found: Sequence[str], columns: Columns, rows: int | None
 ) -> Iterator[Any]:
     """Reads a table as pandas.DataFrames with the columns that are needed."""
+    separator = _separator(path)
+    if separator is not None:
+        yield from table_text.read_frames(path, separator, columns, rows)
+        return
     wanted = list(found)
     if columns.features is not None:
         wanted = [*columns.others, *columns.features]
-    separator = _separator(path)
-    if separator is not None:
-        for frame in table_text.read_frames(path, separator, found, columns, rows):
-            # All was read: told which columns to read, pandas counts cells no longer.
-            yield frame[wanted]
-        return
     with _parquet(path) as parquet:
         parts = (
             [parquet.read(columns=wanted)]
@@ -227,18 +224,10 @@ def _read_frames(
             )
         )
         for part in parts:
+            part.validate(full=True)  # Damaged texts may not be UTF-8.
             if len(part):
                 # What was the index of a frame is a column in the file.
                 yield part.to_pandas(ignore_metadata=True)
-
-
-def _line_of(path: str, row: int) -> int | None:
-    """Returns the line of a row, counted from 0 after the names; None in Parquet."""
-    separator = _separator(path)
-    if separator is None:
-        return None
-    lines = (line for line, _ in table_text.read_rows(path, separator))
-    return next(itertools.islice(lines, row + 1, None), None)
 
 
 def _separator(path: str) -> str | None:
@@ -272,6 +261,9 @@ def _parquet(path: str) -> Iterator[Any]:
     )
     with text_files.open_binary(path) as file:
         try:
-            yield module.ParquetFile(file)
-        except arrow.ArrowException as error:
+            yield module.ParquetFile(file, page_checksum_verification=True)
+        # Damaged pages are an OSError without a number.
+        except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise DataFormatError(f"expected a Parquet file: {error}", path) from error

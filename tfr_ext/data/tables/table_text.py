@@ -1,11 +1,11 @@
-"""Reads the text of tables by rows, with pandas, and by lines, for messages."""
+"""Reads the text of tables by rows, with PyArrow, and by lines, for messages."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import importlib
 import itertools
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,139 +15,249 @@ from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.tables import frames, row_arrays
 from tfr_ext.data.tables.frames import Columns
+from tfr_ext.data.tables.row_arrays import RowError
 
 # Texts that stand for a missing number. (A query may well be called NA.)
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A"]
+_TRUE, _FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
+# PyArrow needs whole rows, so that a row can have this many bytes.
+_BLOCK_BYTES = 8 << 20
+# The cells of a last row that is added: a quote that is left open swallows it.
+_END = "\x01"
 
 
-def read_frames(
-    path: str,
-    separator: str,
-    found: Sequence[str],
-    columns: Columns,
-    rows: int | None,
-) -> Iterator[Any]:
-    """Reads text as pandas.DataFrames.
+def read_header(path: str, separator: str) -> tuple[list[str], int]:
+    """Reads the names of the columns.
 
     Args:
         path: the file.
         separator: what separates its cells.
-        found: the names of its columns.
-        columns: what the columns mean; columns of names are read as texts.
-        rows: number of rows of each frame, except the last; all if left out.
+
+    Returns:
+        The names, and the number of lines up to the end of their row.
 
     Raises:
-        DataFormatError: if it is not a table.
+        DataFormatError: if the file is empty or not a table.
     """
-    pandas = imported("pandas")
-    names = [name for name in (columns.query, columns.doc_id) if name is not None]
-    wrong = (
-        UnicodeDecodeError,
-        pandas.errors.ParserError,
-        pandas.errors.ParserWarning,
-    )
-    with text_files.open_unpacked(path) as file:
-        try:
-            reader = pandas.read_csv(
-                file,
-                sep=separator,
-                header=0,
-                names=list(found),
-                index_col=False,
-                dtype={name: str for name in names},
-                keep_default_na=False,
-                na_values={name: _MISSING for name in found if name not in names},
-                encoding="utf-8-sig",
-                float_precision="round_trip",
-                low_memory=False,  # Otherwise one column may have two types.
-                iterator=True,
-            )
-            cells = itertools.islice(read_rows(path, separator), 1, None)
-            frame = None
-            while frame is None or (rows is not None and len(frame) == rows):
-                with warnings.catch_warnings():
-                    # It would drop the surplus cells of a line.
-                    warnings.simplefilter("error", pandas.errors.ParserWarning)
-                    frame = reader.read(rows)
-                if rows is not None:  # Then pandas does not count those of all rows.
-                    for line, row in itertools.islice(cells, len(frame)):
-                        _check_count(path, line, row, len(found))
-                if len(frame):
-                    yield frame
-        except StopIteration:  # The last rows were as many as all before.
-            return
-        except wrong as error:
-            raise _parser_error(path, separator, len(found), error) from None
+    for first, last, row in _rows(path, separator):
+        # PyArrow takes it for the end of a line when it passes over the names.
+        if any("\r" in name for name in row):
+            problem = "unexpected carriage return, expected names of columns"
+            raise DataFormatError(problem, path, first)
+        return row, last
+    raise DataFormatError("the file is empty, expected names of columns", path)
 
 
-def with_numbers(frame: Any, columns: Columns) -> Any:
-    """Returns a frame whose columns are numbers where they have to be.
+def read_frames(
+    path: str, separator: str, columns: Columns, rows: int | None
+) -> Iterator[Any]:
+    """Reads text as pandas.DataFrames.
+
+    Labels, weights and features become numbers. If the features are not named, every
+    other column becomes numbers if all its values are, and texts otherwise.
 
     Args:
-        frame: one that `read_frames` gave.
+        path: the file.
+        separator: what separates its cells.
         columns: what its columns mean.
+        rows: maximum number of rows of each frame; all if left out.
 
     Raises:
-        RowError: if a value is not a number.
-    """
-    hints = {name: "" for name in (columns.label, columns.weight) if name is not None}
-    hints |= dict.fromkeys(columns.features or (), row_arrays.WITHOUT_TEXT)
-    return frame.assign(
-        **{name: _as_numbers(frame[name], hint) for name, hint in hints.items()}
-    )
-
-
-def _as_numbers(series: Any, of_text: str) -> Any:
-    """Returns a column as numbers; pandas reads all as texts if one is another text.
-
-    Raises:
-        RowError: if a value is not a number.
+        DataFormatError: if it is not a table, or a value is not a number.
     """
     pandas = imported("pandas")
-    if pandas.api.types.is_numeric_dtype(series.dtype):
-        return series
-    numbers = pandas.to_numeric(series, errors="coerce")
-    wrong = (numbers.isna() & ~series.isna()).to_numpy()
-    if wrong.any():
-        frames.numbers(series.where(wrong), of_text)  # It raises the error.
-    return numbers
+    wanted, _ = read_header(path, separator)
+    if columns.features is not None:
+        wanted = [*columns.others, *columns.features]
+    hints = {name: "" for name in (columns.label, columns.weight) if name is not None}
+    hints |= dict.fromkeys(columns.features or (), row_arrays.WITHOUT_TEXT)
+    before = 0
+    for batch in _batches(path, separator, wanted, rows):
+        values = {}
+        for name in wanted:
+            try:
+                if name in (columns.query, columns.doc_id):
+                    values[name] = batch[name].to_pandas()
+                else:
+                    values[name] = _numbers(batch[name], name, hints.get(name, ""))
+            except RowError as error:
+                if name in hints:
+                    row = before + error.row
+                    line = line_of(path, separator, row)
+                    told = f"row {row}: {error.problem}"
+                    raise DataFormatError(told, path, line) from None
+                values[name] = batch[name].to_pandas()
+        before += len(batch)
+        yield pandas.DataFrame(values, copy=False)
 
 
-def read_rows(path: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields the line at which each row begins, and its cells, without blank rows.
+def _batches(
+    path: str, separator: str, wanted: Sequence[str], rows: int | None
+) -> Iterator[Any]:
+    """Reads columns as tables of texts, each of so many rows at most."""
+    arrow, module = imported("pyarrow"), imported("pyarrow.csv")
+    found, lines = read_header(path, separator)
+    end = f"\n{separator.join([_END] * len(found))}\n".encode()
+    whole: list[Any] = []
+    held = None
+    with text_files.open_unpacked(path) as file:
+        try:
+            reader = module.open_csv(
+                arrow.PythonFile(_Ended(file, end), mode="r"),
+                module.ReadOptions(
+                    column_names=found, skip_rows=lines, block_size=_BLOCK_BYTES
+                ),
+                module.ParseOptions(
+                    delimiter=separator,
+                    newlines_in_values=True,
+                    invalid_row_handler=_skip_blanks,
+                ),
+                module.ConvertOptions(
+                    column_types=dict.fromkeys(found, arrow.string()),
+                    include_columns=list(dict.fromkeys(wanted)),
+                ),
+            )
+            for batch in itertools.chain(reader, [None]):
+                if held is not None and held.num_rows:
+                    last = batch is None
+                    if last and held[0][-1].as_py() != _END:
+                        raise arrow.ArrowInvalid("a quote is left open")
+                    table = arrow.Table.from_batches([held])
+                    table = table.slice(0, len(table) - last)
+                    if rows is None:
+                        whole.append(table)
+                    else:
+                        for start in range(0, len(table), rows):
+                            yield table.slice(start, rows)
+                if batch is None or batch.num_rows:
+                    held = batch
+        except (arrow.ArrowException, _NotTextError) as error:
+            _explain(path, separator, len(found))
+            raise DataFormatError(f"expected a table: {error}", path) from None
+    if whole and any(map(len, whole)):
+        yield arrow.concat_tables(whole)
+
+
+class _NotTextError(Exception):
+    """Raised for a NUL byte, or bytes that are not UTF-8."""
+
+
+class _Ended:
+    """A file of text to read, with a last row of marks."""
+
+    closed = False
+
+    def __init__(self, file: Any, end: bytes):
+        self._file, self._end = file, end
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
+
+    def read(self, size: int) -> bytes:
+        text = self._file.read(size) or self._end
+        if not text:
+            return text
+        try:
+            self._decode(text)
+        except UnicodeDecodeError as error:
+            raise _NotTextError from error
+        if b"\0" in text:  # Other readers cut a cell there.
+            raise _NotTextError
+        if text is self._end:
+            self._end = b""
+        return text
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Leaves the file to who opened it."""
+
+
+def _skip_blanks(row: Any) -> str:
+    return "error" if row.actual_columns > 1 or row.text.strip() else "skip"
+
+
+def _numbers(texts: Any, name: str, hint: str) -> np.ndarray:
+    """Returns a column of texts as float64, with NaN for missing values.
+
+    Args:
+        texts: the column.
+        name: its name, for messages.
+        hint: what the message adds.
+
+    Raises:
+        RowError: if a value is neither a number nor a truth value.
+    """
+    arrow, compute = imported("pyarrow"), imported("pyarrow.compute")
+    kind = arrow.float64()
+    try:
+        return texts.cast(kind).to_numpy()
+    except arrow.ArrowInvalid:
+        plain = compute.ascii_trim(texts, " \t")
+    for words, number in ((_MISSING, None), (_TRUE, "1"), (_FALSE, "0")):
+        named = compute.is_in(plain, value_set=arrow.array(words))
+        plain = compute.if_else(named, arrow.scalar(number, arrow.string()), plain)
+    try:
+        return plain.cast(kind).to_numpy()
+    except arrow.ArrowInvalid:
+        for row, text in enumerate(plain):
+            try:
+                text.cast(kind)
+            except arrow.ArrowInvalid:
+                raise frames.not_a_number(name, texts[row].as_py(), row, hint) from None
+        raise
+
+
+def line_of(path: str, separator: str, row: int) -> int | None:
+    """Returns the line at which a row begins, counted from 0 after the names."""
+    found = itertools.islice(_rows(path, separator), row + 1, None)
+    return next((first for first, _, _ in found), None)
+
+
+def _rows(
+    path: str, separator: str, strict: bool = False
+) -> Iterator[tuple[int, int, list[str]]]:
+    """Yields the first and the last line of each row that is not blank, and its cells.
+
+    Args:
+        path: the file.
+        separator: what separates its cells.
+        strict: whether quotes in wrong places are errors.
 
     Raises:
         DataFormatError: if the text is not UTF-8 or not a table.
     """
     lines = (f"{text}\n" for _, text in text_files.read_lines(path))
-    rows = csv.reader(lines, delimiter=separator)
+    rows = csv.reader(lines, delimiter=separator, strict=strict)
     first = 1
     try:
         for row in rows:
             if row and (len(row) > 1 or row[0].strip()):
-                yield first, row
+                yield first, rows.line_num, row
             first = rows.line_num + 1
     except csv.Error as error:
         raise DataFormatError(f"expected a table: {error}", path, first) from None
 
 
-def _parser_error(
-    path: str, separator: str, count: int, error: Exception
-) -> DataFormatError:
-    """Returns the error for a text that pandas refuses."""
-    for line, row in read_rows(path, separator):
-        _check_count(path, line, row, count)
-    return DataFormatError(f"expected a table: {str(error).strip()}", path)
+def _explain(path: str, separator: str, count: int) -> None:
+    """Raises a DataFormatError for the first row that PyArrow refuses, if it is found.
 
-
-def _check_count(path: str, line: int, row: Sequence[str], count: int) -> None:
-    """Raises a DataFormatError if a row has more cells than there are columns."""
-    if len(row) > count:
-        raise DataFormatError(
-            f"expected {count} cells, one for each name of a column. Found: {len(row)}",
-            path,
-            line,
-        )
+    Args:
+        path: the file.
+        separator: what separates its cells.
+        count: number of columns.
+    """
+    for first, _, row in _rows(path, separator, strict=True):
+        problem = ""
+        if len(row) != count:
+            problem = f"expected {count} cells, one for each name of a column"
+            problem += f". Found: {len(row)}"
+        elif sum(map(len, row)) > _BLOCK_BYTES // 4:  # Of up to four bytes each.
+            problem = f"expected a row of less than {_BLOCK_BYTES:,} bytes"
+        if problem:
+            raise DataFormatError(problem, path, first)
 
 
 def imported(name: str) -> Any:
