@@ -3,8 +3,10 @@
 TFR_EXT_FUZZ=20000 tries so many files of each format, of new ones in each run.
 """
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import zlib
 
@@ -34,13 +36,37 @@ def expect(condition):
         raise RefusedError
 
 
+def pack_gzip(content):
+    return gzip.compress(content, mtime=0)
+
+
+PACKERS = {"gzip": pack_gzip, "bzip2": bz2.compress, "xz": lzma.compress}
+
+
 def unzipped(content):
-    if content[:2] != b"\x1f\x8b":
+    expect(content[:4] not in (b"PK\3\4", b"\x28\xb5\x2f\xfd"))
+    if content[:2] == b"\x1f\x8b":
+        try:
+            return gzip.GzipFile(fileobj=io.BytesIO(content)).read()
+        except (EOFError, OSError, zlib.error):
+            raise RefusedError from None
+    magic = content[:3] == b"BZh" and b"1" <= content[3:4] <= b"9"
+    if magic and content[4:10].hex() in ("314159265359", "177245385090"):
+        new = bz2.BZ2Decompressor
+    elif content[:6] == b"\xfd7zXZ\0":
+        new = lzma.LZMADecompressor
+    else:
         return content
-    try:
-        return gzip.GzipFile(fileobj=io.BytesIO(content)).read()
-    except (EOFError, OSError, zlib.error):
-        raise RefusedError from None
+    whole = b""
+    while content:
+        stream = new()
+        try:
+            whole += stream.decompress(content)
+        except (OSError, lzma.LZMAError):
+            raise RefusedError from None
+        expect(stream.eof)
+        content = stream.unused_data.lstrip(b"\0")
+    return whole
 
 
 def text_of(value):

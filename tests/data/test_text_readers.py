@@ -1,6 +1,5 @@
 """What is the same for all readers of text: marks, numbers, names, lines and pipes."""
 
-import gzip
 import io
 import json
 import os
@@ -10,8 +9,11 @@ import textwrap
 import threading
 import time
 
+import numpy as np
 import pytest
+from sklearn.datasets import dump_svmlight_file
 
+from tests.data.damage import PACKERS, unzipped
 from tests.helpers import make_lists
 from tfr_ext import data, evaluation
 from tfr_ext.data import text_files
@@ -62,9 +64,7 @@ def text_of(path):
         return ""
     with open(path, "rb") as file:
         content = file.read()
-    if content[:2] == b"\x1f\x8b":
-        content = gzip.decompress(content)
-    return content.decode(errors="replace")
+    return unzipped(content).decode(errors="replace")
 
 
 # What reads files of lines: its reader, and a file with NUMBER and NAME in it.
@@ -97,7 +97,10 @@ def path(tmp_path):
     return tmp_path / "file"
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+PACKS = [bytes, *PACKERS.values()]
+
+
+@pytest.mark.parametrize("pack", PACKS)
 @pytest.mark.parametrize("reader", LINES)
 def test_a_byte_order_mark_changes_nothing(reader, pack, path):
     expected = written(path, reader)
@@ -135,7 +138,19 @@ def test_text_that_is_not_utf8_is_told_with_its_line(reader, path):
         written(path, reader, name="\xe9", encode="latin-1")
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("encode", ["utf-16", "utf-16le", "utf-32", "utf-32be"])
+@pytest.mark.parametrize("reader", LINES)
+def test_another_encoding_is_named_and_can_be_converted(reader, encode, path):
+    expected = written(path, reader)
+    with pytest.raises(ValueError, match=f"{path}: expected text in UTF-8") as error:
+        written(path, reader, encode=encode)
+    found, command = str(error.value).split("Found: ")[1].split(". Convert it: ")
+    assert found == encode.upper()
+    subprocess.run(command, shell=True, check=True, cwd=path.parent)
+    assert LINES[reader][0](str(path.parent / "NEW_FILE")) == expected
+
+
+@pytest.mark.parametrize("pack", PACKS)
 @pytest.mark.parametrize("reader", LINES)
 def test_a_line_that_is_too_long_is_told_with_its_line(reader, pack, path, monkeypatch):
     monkeypatch.setattr(text_files, "_CHUNK_BYTES", 64)
@@ -148,9 +163,12 @@ def test_a_line_that_is_too_long_is_told_with_its_line(reader, pack, path, monke
     written(path, reader, number="0" * 900 + "3", pack=pack)
 
 
+@pytest.mark.parametrize("pack", PACKS)
 @pytest.mark.parametrize("reader", sorted(LINES.keys() - {"letor range", "per query"}))
-def test_a_pipe_says_that_it_waits_and_is_read(reader, path, tmp_path, monkeypatch):
-    expected = written(path, reader)
+def test_a_pipe_says_that_it_waits_and_is_read(
+    reader, pack, path, tmp_path, monkeypatch
+):
+    expected = written(path, reader, pack=pack)
     pipe = str(tmp_path / "pipe")
     os.mkfifo(pipe)
     # Not capfd, which may lose a character that is written while it reads.
@@ -164,8 +182,9 @@ def test_a_pipe_says_that_it_waits_and_is_read(reader, path, tmp_path, monkeypat
     while "waiting" not in told.getvalue() and thread.is_alive():
         time.sleep(0.01)
     assert f"{pipe} is a pipe" in told.getvalue()
-    with open(pipe, "wb") as file:
-        file.write(path.read_bytes())
+    with open(pipe, "wb", buffering=0) as file:
+        for byte in path.read_bytes():  # A writer may be slow.
+            file.write(bytes([byte]))
     thread.join()
     assert found == [expected]
 
@@ -234,16 +253,39 @@ def test_a_line_of_70_mebibytes_takes_less_than_a_gibibyte(tmp_path):
         assert line.startswith(f"{tmp_path}/{name}:{place}: "), told
 
 
-def test_the_sizes_of_lightgbm_groups_become_queries(path):
-    path.write_text("1 1:2 2:3\n0 1:1\n1\t1:4\n")
-    (path.parent / "file.query").write_text("2\n1\n")
-    with pytest.raises(data.DataFormatError, match="query is missing") as error:
+def read_as_told(path):
+    """Runs the command of the error that a file raises, and reads what it writes."""
+    with pytest.raises(data.DataFormatError) as error:
         data.read_letor(str(path))
-    command = str(error.value).splitlines()[-1].replace("NEW_FILE", "new")
+    command = str(error.value).splitlines()[-1]
     subprocess.run(command, shell=True, check=True, cwd=path.parent)
-    lists = data.read_letor(str(path.parent / "new"))
+    return data.read_letor(str(path.parent / "NEW_FILE"))
+
+
+@pytest.mark.parametrize("ending", ["query", "group"])
+def test_the_sizes_of_groups_become_queries(ending, tmp_path):
+    path = tmp_path / "a file"
+    path.write_text("1 1:2 2:3\n0 1:1\n1\t1:4\n")
+    (tmp_path / f"a file.{ending}").write_text("2\n1\n")
+    lists = read_as_told(path)
     assert lists.query_ids == ["1", "2"] and lists.lengths.tolist() == [2, 1]
     assert lists.features.tolist() == [[2, 3], [1, 0], [4, 0]]
+
+
+@pytest.mark.parametrize("comment", [None, "1:2 # 3:4"])
+def test_indices_from_zero_can_be_made_to_count_from_one(comment, tmp_path):
+    x = np.random.default_rng(0).normal(size=[20, 12]).round(3)
+    x[:, 1:][x[:, 1:] < 0.5] = 0
+    y, queries = np.arange(20) % 3, np.arange(20) // 5
+    path = tmp_path / "it's"
+    dump_svmlight_file(x, y, str(path), query_id=queries, comment=comment)
+    for change in (str, lambda text: text.replace("\n", " # docid=7 1:2#3:4\n")):
+        path.write_text(change(path.read_text()))
+        lists = read_as_told(path)
+        np.testing.assert_array_equal(lists.features, np.float32(x))
+        assert lists.labels.tolist() == y.tolist()
+        assert lists.query_ids == ["0", "1", "2", "3"]
+    assert {*lists.doc_ids} == {"7"}
 
 
 @pytest.mark.parametrize("text", ["4_5", "\u0663", "1e1", "0x1", "", "\uff13"])

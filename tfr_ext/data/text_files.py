@@ -1,15 +1,20 @@
 """The one way to read text files: their bytes, their lines and their numbers.
 
-All readers of text use this module, so that they all treat a byte order mark, gzip, a
-pipe, a line without an end, and numbers in the same way.
+All readers of text use this module, so that they all treat a byte order mark, packed
+files, a pipe, a line without an end, and numbers in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
+import importlib
+import io
+import itertools
 import os
 import re
+import shlex
 import stat
 import sys
 import urllib.parse
@@ -31,7 +36,20 @@ STANDARD_INPUT = "/dev/stdin"
 _CHUNK_BYTES = 1 << 19
 # The byte order mark that some editors write at the beginning of a file.
 _MARK = b"\xef\xbb\xbf"
-_GZIP = b"\x1f\x8b"
+# How other encodings begin: with a mark, or with ASCII characters without one.
+_OTHER_ENCODING = re.compile(
+    rb"(?P<UTF_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<UTF_16>\xff\xfe|\xfe\xff)"
+    rb"|(?P<UTF_32LE>[\x01-\x7f]\0{3})|(?P<UTF_32BE>\0{3}[\x01-\x7f])"
+    rb"|(?P<UTF_16LE>(?:[\x01-\x7f]\0){2})|(?P<UTF_16BE>(?:\0[\x01-\x7f]){2})"
+)
+# How packed files begin; a column of a table may well be called `BZh`.
+_PACKED = re.compile(
+    rb"(?P<gzip>\x1f\x8b)|(?P<bzip2>BZh[1-9](?:1AY&SY|\x17rE8P\x90))"
+    rb"|(?P<xz>\xfd7zXZ\0)|(?P<zip>PK\x03\x04)|(?P<zstd>\(\xb5/\xfd)"
+)
+_HEAD_BYTES = 10  # As many as these need.
+# Imported when needed: a Python may have been built without them.
+_UNPACKERS = {"bzip2": ("bz2", "BZ2Decompressor"), "xz": ("lzma", "LZMADecompressor")}
 NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 """A decimal number: stricter than Python's float, which takes `1_0`, `nan`, `inf`."""
 _NUMBER = re.compile(NUMBER.decode())
@@ -73,33 +91,48 @@ def open_binary(path: str) -> Any:
     return open(path, "rb")
 
 
-def is_gzip(path: str) -> bool:
-    """Tells whether a file begins like one that gzip writes."""
+def is_packed(path: str) -> bool:
+    """Returns whether a file, not a pipe, begins as a compressed one does."""
     with open_binary(path) as file:
-        return _begins_as_gzip(file)
+        return _PACKED.match(file.read(_HEAD_BYTES)) is not None
 
 
 @contextlib.contextmanager
 def open_unpacked(path: str) -> Iterator[Any]:
-    """Opens a file to read its bytes, decompressed if it is gzipped.
+    """Opens a file to read its bytes, decompressed if gzip, bzip2 or xz packed it.
 
     Args:
         path: as of `open_binary`.
 
     Raises:
-        DataFormatError: on reading, if the file is a damaged gzip file.
+        DataFormatError: if zip or zstd packed it; on reading, if it is damaged.
         OSError: if a local file cannot be opened.
     """
-    with open_binary(path) as raw:
-        if not _begins_as_gzip(raw):
+    with open_binary(path) as file:
+        raw = file
+        head = raw.read(_HEAD_BYTES)
+        if raw.seekable():
+            raw.seek(0)
+        else:  # Nothing in a pipe can be read twice.
+            rest = iter(functools.partial(file.read1, _CHUNK_BYTES), b"")
+            raw = io.BufferedReader(_Pieces(itertools.chain([head], rest)))
+        found = _PACKED.match(head)
+        packer = str(found.lastgroup) if found else None
+        if packer is None:
             yield raw
-            return
-        try:
-            yield gzip.GzipFile(fileobj=raw, mode="rb")
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataFormatError(
-                f"expected a whole gzip file. Found: {error}", path
-            ) from error
+        elif packer in _UNPACKERS:
+            yield io.BufferedReader(_Pieces(_unpacked(raw, packer, path)))
+        elif packer == "gzip":
+            try:
+                yield gzip.GzipFile(fileobj=raw, mode="rb")
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise DataFormatError(
+                    f"expected a whole gzip file. Found: {error}", path
+                ) from error
+        else:
+            wanted = "expected text, or text that gzip, bzip2 or xz packed"
+            found_file = f"Found: a {packer} file; unpack it first"
+            raise DataFormatError(f"{wanted}. {found_file}", path)
 
 
 def read_pieces(
@@ -108,8 +141,8 @@ def read_pieces(
     """Yields the text of a file in pieces that end with a line feed.
 
     Args:
-        path: the file; what gzip packed is unpacked.
-        start: the byte to begin at, 0 in a file that gzip packed.
+        path: the file; what `open_unpacked` can unpack is unpacked.
+        start: the byte to begin at, 0 in a packed file.
         end: the byte to end before; None for the end of the file.
         first_line: number of the line at `start`.
 
@@ -118,8 +151,8 @@ def read_pieces(
         mark.
 
     Raises:
-        DataFormatError: if the file is a damaged gzip file, or a line has more than
-            `MAX_LINE_BYTES`.
+        DataFormatError: as `open_unpacked`, or if the text is UTF-16 or UTF-32, or a
+            line has more than `MAX_LINE_BYTES`.
     """
     line = first_line
     with open_unpacked(path) as file:
@@ -133,6 +166,8 @@ def read_pieces(
             text = file.read(min(_CHUNK_BYTES, left))
             if not text:
                 break
+            if marked and not begun:
+                _check_encoding(text, path)
             if end is not None:
                 left -= len(text)
             first = text.find(b"\n")
@@ -165,7 +200,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
     r"""Yields the lines of a text file, numbered from 1.
 
     Args:
-        path: the file; what gzip packed is unpacked.
+        path: the file; what `open_unpacked` can unpack is unpacked.
 
     Yields:
         The number of a line, and its text without the end of the line.
@@ -206,6 +241,7 @@ def read_text(path: str) -> str:
     """
     with open_binary(path) as file:
         content = file.read()
+    _check_encoding(content, path)
     try:
         return content.removeprefix(_MARK).decode()
     except UnicodeDecodeError as error:
@@ -305,9 +341,61 @@ def parse_integer(text: str) -> int:
     return int(text)
 
 
-def _begins_as_gzip(file: Any) -> bool:
-    if hasattr(file, "peek"):  # Nothing in a pipe can be read twice.
-        return file.peek(2)[:2] == _GZIP
-    head = file.read(2)
-    file.seek(0)
-    return head == _GZIP
+def _check_encoding(head: bytes, path: str) -> None:
+    """Raises an error if a file begins as UTF-16 or UTF-32 does."""
+    found = _OTHER_ENCODING.match(head)
+    if found:
+        name = str(found.lastgroup).replace("_", "-")
+        raise DataFormatError(
+            f"expected text in UTF-8. Found: {name}. Convert it: "
+            f"iconv -f {name} -t UTF-8 {shlex.quote(path)} > NEW_FILE",
+            path,
+        )
+
+
+class _Pieces(io.RawIOBase):
+    """A file of pieces of bytes, one after the other."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+def _unpacked(file: Any, packer: str, path: str) -> Iterator[bytes]:
+    """Unpacks bzip2 or xz streams; only zeros may stand between them and at the end.
+
+    Python's BZ2File and LZMAFile take a damaged stream after another for the end.
+    """
+    name, unpacker = _UNPACKERS[packer]
+    module = importlib.import_module(name)
+    wanted = f"expected a whole {packer} file. Found:"
+    stream = None
+    for packed in iter(functools.partial(file.read, _CHUNK_BYTES), b""):
+        while stream or (packed := packed.lstrip(b"\0")):
+            stream = stream or getattr(module, unpacker)()
+            try:
+                piece = stream.decompress(packed, _CHUNK_BYTES)
+            except (OSError, getattr(module, "LZMAError", OSError)) as error:
+                raise DataFormatError(f"{wanted} {error}", path) from error
+            yield piece
+            packed = b""
+            if stream.eof:
+                packed, stream = stream.unused_data, None
+            elif stream.needs_input:
+                break
+    if stream:
+        raise DataFormatError(f"{wanted} only its beginning", path)

@@ -3,8 +3,8 @@
 What is right, a reader written here says: plain loops by the documented format.
 """
 
-import gzip
 import pathlib
+import re
 import tempfile
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.data.damage import (
     KINDS,
+    PACKERS,
     RefusedError,
     check,
     expect,
@@ -32,6 +33,7 @@ TEXTS = (
     b"1 qid:11 1:0.1 2:0.2 3:0.3 #docid = GX-3 inc = 1\n",
     b"# title\n\n1 qid:a 3:1e-3 1:NULL\r\n0.5 qid:a\t2:+.5  4:7.\n"
     b"3 qid:b 4:123456789.123456789 # c\n0 qid:c",
+    b"2 qid:a 1:1 2:2 1:3 02:NULL\n0 qid:b 3:NULL 2:1 3:5\n",
     b"".join(b"%d qid:%d 1:%d 2:0.%06d\n" % (i % 3, i // 4, i, i) for i in range(12)),
 )
 PIECES = st.sampled_from(
@@ -67,6 +69,7 @@ def document_of(comment):
 def read_text(content, num_features):
     """Reads LETOR text line by line; returns items and the width."""
     content = unzipped(content)
+    expect(not re.match(rb"\xff\xfe|\xfe\xff", content))
     if content.startswith(b"\xef\xbb\xbf"):
         content = content[3:]
     items, width, seen = [], num_features or 0, set()
@@ -90,7 +93,6 @@ def read_text(content, num_features):
             expect(len(index.lstrip(b"0")) < 10)
             index = int(index)
             expect(1 <= index <= (num_features or 1_000_000))
-            expect(index - 1 not in features)
             features[index - 1] = -7.0 if value == b"NULL" else number(value)
             width = max(width, index)
         if not items or items[-1][0] != query:
@@ -107,9 +109,10 @@ def read_text(content, num_features):
     mutations([*KINDS, "swap"], PIECES, 4),
     st.sampled_from([None, None, None, 3, 5]),
     st.none() | mutations(KINDS, PIECES, 1),
+    st.sampled_from(sorted(PACKERS)),
 )
-@example(TEXTS[0], [], None, None)
-def test_damaged_text(text, changes, num_features, changes_of_gzip):
+@example(TEXTS[0], [], None, None, "gzip")
+def test_damaged_text(text, changes, num_features, changes_of_packed, packer):
     for change in changes:
         if change[0] == "swap":
             lines = text.split(b"\n")
@@ -119,8 +122,8 @@ def test_damaged_text(text, changes, num_features, changes_of_gzip):
         else:
             text = mutate_bytes(text, [change])
     content = text
-    if changes_of_gzip is not None:
-        content = mutate_bytes(gzip.compress(text, mtime=0), changes_of_gzip)
+    if changes_of_packed is not None:
+        content = mutate_bytes(PACKERS[packer](text), changes_of_packed)
     try:
         items, width = read_text(content, num_features)
     except RefusedError:
@@ -137,7 +140,7 @@ def test_damaged_text(text, changes, num_features, changes_of_gzip):
             assert items is None, f"refused: {error}"
             assert error.path == str(path)
             if error.line is not None:
-                whole = content if changes_of_gzip is None else unzipped(content)
+                whole = content if changes_of_packed is None else unzipped(content)
                 assert 1 <= error.line <= whole.count(b"\n") + 1
             return
     assert items is not None, "accepted"

@@ -12,9 +12,11 @@ import tensorflow as tf
 from absl import logging
 from sklearn.datasets import load_svmlight_file
 
+from tests.data.damage import PACKERS
 from tests.data.letor.good import GOOD, GOOD_FEATURES, assert_good
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.letor import reading
 from tfr_ext.data.letor.reading import read_letor
 
 # What is accepted.
@@ -131,6 +133,37 @@ def test_null_becomes_missing_value(write, monkeypatch):
     assert len(messages) == 2  # A value that stays missing replaces nothing.
 
 
+@pytest.mark.parametrize("slowly", [False, True])
+@pytest.mark.parametrize(
+    ("line", "expected", "nulls"),
+    [
+        ("1:1 1:2", [2, 0, 0], 0),
+        ("2:1 01:NULL 3:4 1:7 3:NULL", [7, 1, -5], 1),
+        ("3:1 3:NULL 2:2 3:3 3:-4", [0, 2, -4], 0),
+    ],
+)
+def test_the_last_value_of_an_index_counts(
+    write, monkeypatch, line, expected, nulls, slowly
+):
+    """As in TensorFlow Ranking; also where the text is read slowly."""
+    messages = []
+    monkeypatch.setattr(
+        logging, "warning", lambda text, *args: messages.append(text % args)
+    )
+    text = f"# c\n1 qid:1 3:8\n1 qid:1 {line}\n\n0 qid:1 1:1\n2 qid:2 {line}\n"
+    paths = [write(text.encode(), "a"), write(text.replace("qid:", "qid:b").encode())]
+    if slowly:
+        monkeypatch.setattr(reading.arrays, "parse_fast", lambda *_: None)
+    features = read_letor(paths, missing_value=-5).features
+    rows = [[0, 0, 8], expected, [1, 0, 0], expected]
+    np.testing.assert_array_equal(features, np.float32(rows * 2))
+    for path, told in zip(paths, messages):
+        assert told.startswith(f"{path}:3: this line, the first of 2, gives")
+    assert (
+        messages[2:] == [f"Replaced {4 * nulls} NULL values by -5 in {paths}."] * nulls
+    )
+
+
 # Files.
 
 
@@ -166,30 +199,43 @@ def test_missing_files_are_named(write, tmp_path):
         read_letor([])
 
 
-def test_gzip_is_found_by_content(write):
-    packed = gzip.compress(GOOD)
-    assert_good(read_letor(write(packed, "train.txt")))
+@pytest.mark.parametrize("packer", PACKERS)
+def test_packed_files_are_found_by_content(write, packer):
+    pack = PACKERS[packer]
+    assert_good(read_letor(write(pack(GOOD), "train.txt")))
     assert_good(read_letor(write(GOOD, "plain.gz")))
     cut = GOOD.index(b"\n") + 5
-    members = gzip.compress(GOOD[:cut]) + gzip.compress(GOOD[cut:])
-    assert_good(read_letor(write(members, "members.gz")))
+    for between in (b"", pack(b""), b"\0" * 8):
+        members = pack(GOOD[:cut]) + between + pack(GOOD[cut:]) + b"\0" * 512
+        assert_good(read_letor(write(members, "members.gz")))
 
 
-def test_broken_gzip_is_an_error(write):
-    packed = gzip.compress(GOOD * 1, mtime=0)
+@pytest.mark.parametrize("packer", PACKERS)
+def test_broken_packed_files_are_an_error(write, packer):
+    packed = PACKERS[packer](GOOD * 1)
     flipped = bytearray(packed)
     flipped[len(packed) // 2] ^= 0xFF
-    checksum = packed[:-8] + b"\0" * 4 + packed[-4:]
-    for broken in (packed[:-1], packed[:-9], packed[:40], bytes(flipped), checksum,
-                   packed + b"junk", packed[:5]):  # fmt: skip
-        with pytest.raises(DataFormatError, match="expected a whole gzip file") as info:
+    second = bytearray(packed)
+    second[2] ^= 1
+    for broken in (packed[:-1], packed[:-9], packed[:40], bytes(flipped), packed[:10],
+                   packed[:-8] + b"\0" * 4 + packed[-4:], packed + b"junk",
+                   packed + second, packed + packed[:3]):  # fmt: skip
+        with pytest.raises(DataFormatError) as info:
             read_letor(write(broken, "broken.txt"))
         assert info.value.path.endswith("broken.txt")
-        assert "broken.txt: " in str(info.value)
+        assert f"broken.txt: expected a whole {packer} file" in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("packer", "begin"), [("zip", b"PK\3\4"), ("zstd", b"\x28\xb5\x2f\xfd")]
+)
+def test_other_packed_files_are_to_be_unpacked(write, packer, begin):
+    with pytest.raises(DataFormatError, match=f"a {packer} file; unpack it first"):
+        read_letor(write(begin + bytes(40)))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 64, 65, 200])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("pack", [bytes, *PACKERS.values()])
 def test_chunk_boundaries(write, monkeypatch, size, pack):
     monkeypatch.setattr(text_files, "_CHUNK_BYTES", size)
     assert_good(read_letor(write(pack(GOOD))))

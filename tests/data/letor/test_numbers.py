@@ -86,11 +86,13 @@ SEEDS = [
     re.sub(rb"#.*", b"", GOOD),
     b"1 qid:7 3:1e-5 9:NULL 12:0.123456789012\n# c\n\n0.5 qid:a:b.c\t1:-7.25 \n2 qid:9",
     b"0 qid:1 1:0.000000 2:12345678.12345678 3:99999999 4:123456789\n" * 2,
+    b"1 qid:1 1:1 2:2 1:3 7:NULL 7:4\n# c\n0 qid:1 5:1 5:NULL 05:2\n0 qid:2 2:1\n",
     b"3 qid:1 1:-1.5E-4 2:+1e5 3:12.123456789012e-005 4:1E7 5:.5e+01\n" * 2,
 ]
 BITS = [
     *(bytes([x]) for x in b"0123456789:.-+eE#\t\n\r \x00\x0b\x7f\xff_xN,"),
     *(b"qid:", b"NULL", b" 1:2", b"1:", b":2", b" qid:3", b"1e400", b"#docid=x", b"  "),
+    *(b" 2:5", b" 7:NULL", b" 01:8"),
     *(b"nan", b"inf", b"0x1", b"1e", b"00000000", b"\r\n", b"1 qid:5 1:1\n"),
 ]
 
@@ -114,6 +116,7 @@ def read_both(text, num_features):
     assert list(fast.lines) == slow.lines
     assert fast.query_ids == slow.query_ids
     assert fast.num_null == slow.num_null
+    assert list(fast.repeats) == list(slow.repeats)
     assert (fast.doc_ids or None) == (slow.doc_ids or None)
     return True
 

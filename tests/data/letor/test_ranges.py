@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-
 import numpy as np
 import pytest
 
+from tests.data.damage import PACKERS
 from tests.files import WIDTH, write_text
 from tests.helpers import assert_same_lists
 from tfr_ext.data import concatenate, read_letor, text_files
@@ -58,10 +57,11 @@ def test_pieces_do_not_share_memory_with_those_that_follow(tmp_path, monkeypatch
     np.testing.assert_array_equal(first.features, kept)
 
 
-def test_gzip_is_one_range(tmp_path):
+@pytest.mark.parametrize("packer", PACKERS)
+def test_a_packed_file_is_one_range(packer, tmp_path):
     path = write_text(tmp_path / "a.txt", 1)
-    packed = tmp_path / "a.gz"
-    packed.write_bytes(gzip.compress((tmp_path / "a.txt").read_bytes()))
+    packed = tmp_path / "packed"
+    packed.write_bytes(PACKERS[packer]((tmp_path / "a.txt").read_bytes()))
     ranges = split_file(str(packed), 10)
     assert ranges == [TextRange(str(packed))]
     found = concatenate(read_range(ranges[0], WIDTH))
@@ -127,6 +127,20 @@ def test_null_values_are_told(tmp_path, monkeypatch):
     (lists,) = read_range(TextRange(str(path)), 2, missing_value=-1)
     assert lists.features.tolist() == [[-1, 1], [-1, 0]]
     assert messages == [f"Replaced 2 NULL values by -1 in {path}."]
+
+
+def test_lines_that_give_an_index_twice_are_told_by_their_place(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("# c\n1 qid:a 1:1\n1 qid:b 1:1\n\n1 qid:b 1:1 1:2\n1 qid:c 1:1 1:3")
+    messages = []
+    monkeypatch.setattr(
+        reading.logging, "warning", lambda text, *args: messages.append(text % args)
+    )
+    start = path.read_text().index("1 qid:b")
+    (lists,) = read_range(TextRange(str(path), start), 2)
+    assert lists.features.tolist() == [[1, 0], [2, 0], [3, 0]]
+    (told,) = messages
+    assert told.startswith(f"{path}:5: this line, the first of 2, gives")
 
 
 def test_wrong_arguments(tmp_path):

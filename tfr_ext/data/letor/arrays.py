@@ -98,25 +98,34 @@ def parse_fast(
         return None
     index, value, null = features
     value[null] = missing_value
+    num_null, repeats = len(null), []
     limit = diagnosis.MAX_INDEX if num_features is None else num_features
     if index.size and not (1 <= index.min() and index.max() <= limit):
         return None
-    if _has_repeats(counts, index):
-        return None
+    dropped = _find_given_again(counts, index)
+    if len(dropped):
+        within = np.searchsorted(np.cumsum(counts), dropped, "right")
+        repeats = [lines[row] for row in np.unique(within)]
+        counts -= np.bincount(within, minlength=len(counts))
+        index, value = np.delete(index, dropped), np.delete(value, dropped)
+        num_null = len(np.setdiff1d(null, dropped))
     labels = np.fromiter(map(known.__getitem__, label_tokens), np.float32, len(rows))
-    return Chunk(lines, labels, query_ids, doc_ids, counts, index, value, len(null))
+    return Chunk(
+        lines, labels, query_ids, doc_ids, counts, index, value, num_null, repeats
+    )
 
 
-def _has_repeats(counts: np.ndarray, index: np.ndarray) -> bool:
-    """Whether a line has an index twice."""
+def _find_given_again(counts: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Returns the places of the features whose index the same line gives again."""
     ends = np.cumsum(counts)
     falls = index[1:] <= index[:-1]
     falls[ends[(ends > 0) & (ends < len(index))] - 1] = False  # Between two lines.
     if not falls.any():
-        return False
+        return np.zeros(0, np.int64)
     row = np.repeat(np.arange(len(counts)), counts)
-    keys = np.sort(row * (index.max() + 1) + index)
-    return bool((keys[1:] == keys[:-1]).any())
+    keys = row * (index.max() + 1) + index
+    order = np.argsort(keys, kind="stable")
+    return order[:-1][np.diff(keys[order]) == 0]
 
 
 def _find_separators(body: bytes) -> tuple[np.ndarray, ...] | None:

@@ -63,7 +63,7 @@ def split_file(path: str, range_bytes: int) -> list[TextRange]:
     r"""Cuts a file into ranges of whole queries.
 
     A range ends where a query begins, at the latest with the second query after
-    `range_bytes`. Only the text around the cuts is read. A gzipped file is one range.
+    `range_bytes`. Only the text around the cuts is read. A packed file is one range.
 
     Args:
         path: the file, on any file system that `tf.io.gfile` knows.
@@ -89,7 +89,7 @@ def split_file(path: str, range_bytes: int) -> list[TextRange]:
         )
     size = tf.io.gfile.stat(path).length
     starts = [0]
-    if not text_files.is_gzip(path):
+    if not text_files.is_packed(path):
         while starts[-1] + range_bytes < size:
             start = _next_query(path, starts[-1] + range_bytes)
             if start is None:
@@ -123,7 +123,7 @@ def read_range(
         chunks = _chunks(text, num_features, missing_value, first_line)
         yield from lists.take_pieces(chunks, text.path)
         lists.end_file(text.path)
-        lists.tell_nulls(missing_value, text)
+        lists.tell_changes(missing_value, text, lambda: _lines_before(text))
         yield lists.finish()
 
     return _with_lines(text, pieces)

@@ -8,6 +8,7 @@ the line or returns the chunk, correctly but slowly.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -28,8 +29,12 @@ _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _SHOWN = 40
 
 
-class _NoQueryError(ValueError):
-    """Raised for a line that names no query."""
+class _HintedError(ValueError):
+    """An error with a hint, which depends on the path of the file."""
+
+    def __init__(self, problem: str, hint: Callable[[str], str]) -> None:
+        super().__init__(problem)
+        self.hint = hint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Chunk:
         index: Feature indices, from 1, of all lines, as they follow in the text.
         value: float32 feature values that belong to `index`.
         num_null: How many values were `NULL`.
+        repeats: Numbers of the lines that give an index twice. The last value counts,
+            as in TensorFlow Ranking; `index` and `value` have no other.
     """
 
     lines: Sequence[int]
@@ -55,6 +62,7 @@ class Chunk:
     index: np.ndarray
     value: np.ndarray
     num_null: int
+    repeats: Sequence[int] = ()
 
 
 def out_of_range(index: str, num_features: int | None) -> str:
@@ -128,7 +136,8 @@ def parse_slowly(
     query_ids: list[str] = []
     doc_ids: list[str | None] = []
     counts: list[int] = []
-    features: list[tuple[int, float | np.float32 | None]] = []
+    features: list[tuple[int, np.float32 | None]] = []
+    repeats: list[int] = []
     for number, line in enumerate(text.split(b"\n")[:-1], first_line):
         token = line
         try:
@@ -147,28 +156,26 @@ def parse_slowly(
             labels.append(read_label(token))
             token = tokens[1] if len(tokens) > 1 else line
             query_ids.append(_parse_query_id(token, labelled))
-            seen: set[int] = set()
+            values: dict[int, np.float32 | None] = {}
             for token in tokens[2:]:
                 index, value = _parse_feature(token, num_features)
-                if index in seen:
-                    raise ValueError(
-                        f"feature index {index} is repeated, expected each index "
-                        "at most once in a line"
-                    )
-                seen.add(index)
-                features.append((index, value))
+                values.pop(index, None)  # The last one counts, in its own place.
+                values[index] = value
             token = comment
             doc_ids.append(_parse_doc_id(comment))
         except ValueError as error:
             shown = token.decode("utf-8", "backslashreplace")
             if len(shown) > _SHOWN:
                 shown = shown[:_SHOWN] + "..."
-            hint = _groups_hint(path) if isinstance(error, _NoQueryError) else ""
+            hint = error.hint(path) if isinstance(error, _HintedError) else ""
             raise DataFormatError(
                 f"{error}. Found: {shown!r}{hint}", path, number
             ) from None
         lines.append(number)
-        counts.append(len(tokens) - 2)
+        counts.append(len(values))
+        features += values.items()
+        if len(values) < len(tokens) - 2:
+            repeats.append(number)
     found_ids = [x for x in doc_ids if x is not None]
     return Chunk(
         lines,
@@ -179,6 +186,7 @@ def parse_slowly(
         np.array([i for i, _ in features], np.int64),
         np.array([missing_value if v is None else v for _, v in features], np.float32),
         sum(v is None for _, v in features),
+        repeats,
     )
 
 
@@ -193,7 +201,10 @@ def _parse_number(token: bytes, what: str) -> np.float32:
     if not _NUMBER.fullmatch(token):
         if _NOT_FINITE.fullmatch(token):
             raise ValueError(f"{what} is not finite, expected a finite number")
-        raise ValueError(f"{what} is not a number, expected a decimal number")
+        problem = f"{what} is not a number, expected a decimal number"
+        if what == "label" and b"," in token:
+            raise _HintedError(problem, _table_hint)
+        raise ValueError(problem)
     with np.errstate(over="ignore", under="ignore"):
         number = np.float32(float(token))
     if not np.isfinite(number):
@@ -205,7 +216,10 @@ def _parse_query_id(token: bytes, labelled: bool) -> str:
     """Reads `qid:NAME`."""
     if not token.startswith(b"qid:"):
         where = "after the label" if labelled else "first, or after a label"
-        raise _NoQueryError(f"the query is missing, expected `qid:NAME` {where}")
+        raise _HintedError(
+            f"the query is missing, expected `qid:NAME` {where}",
+            _groups_hint if b":" in token else _table_hint,
+        )
     if token == b"qid:":
         raise ValueError("the query is empty, expected `qid:NAME` without a blank")
     if _CONTROL.search(token):
@@ -214,13 +228,31 @@ def _parse_query_id(token: bytes, labelled: bool) -> str:
 
 
 def _groups_hint(path: str) -> str:
-    """Says how the sizes of LightGBM's groups become queries."""
-    files = f"{shlex.quote(path + '.query')} {shlex.quote(path)}"
+    """Says how the sizes of groups become queries."""
+    sizes = path + (".group" if os.path.exists(path + ".group") else ".query")
     return (
-        f"\nLightGBM keeps the number of lines of each query in {path}.query. If there "
-        "is such a file, this writes them into the lines:\n  awk 'NR == FNR "
-        '{for (i = 0; i < $1; i++) query[++n] = NR; next} {$1 = $1 " qid:" query[FNR]} '
-        f"1' {files} > NEW_FILE"
+        f"\nLightGBM keeps the number of lines of each query in {path}.query, and "
+        f"XGBoost in {path}.group. If there is such a file, this writes them into the "
+        "lines:\n  awk 'NR == FNR {for (i = 0; i < $1; i++) query[++n] = NR; next} "
+        '{$1 = $1 " qid:" query[FNR]} '
+        f"1' {shlex.quote(sizes)} {shlex.quote(path)} > NEW_FILE"
+    )
+
+
+def _table_hint(path: str) -> str:
+    return (
+        "\nIf this is a table (CSV or TSV), read it with `dataset='table'`. Its first "
+        "line must name the columns, and one of them must hold the queries."
+    )
+
+
+def _zero_hint(path: str) -> str:
+    return (
+        "\nThis file counts features from 0, as scikit-learn's dump_svmlight_file does "
+        "by default. Write it with zero_based=False, or add 1 to each index:\n"
+        "  awk '{for (i = 1; i <= NF; i++) {if ($i ~ /^[0-9]+:/) "
+        '$i = $i + 1 substr($i, index($i, ":")); if ($i ~ /#/) break}} '
+        f"1' {shlex.quote(path)} > NEW_FILE"
     )
 
 
@@ -255,7 +287,10 @@ def _parse_feature(
         MAX_INDEX if num_features is None else num_features
     ):
         shown = name.decode() if len(name) <= 24 else name[:24].decode() + "..."
-        raise ValueError(out_of_range(shown, num_features))
+        problem = out_of_range(shown, num_features)
+        if not index and digits is name:
+            raise _HintedError(problem, _zero_hint)
+        raise ValueError(problem)
     if value == b"NULL":
         return index, None
     if not value:

@@ -9,7 +9,7 @@ returns the contents of the chunk.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from absl import logging
@@ -81,7 +81,7 @@ def read_letor(
         for chunk in read_chunks(path, num_features, missing_value):
             result.append(chunk, path)
         result.end_file(path)
-    result.tell_nulls(missing_value, paths)
+    result.tell_changes(missing_value, paths)
     return result.finish()
 
 
@@ -126,7 +126,7 @@ def iter_letor(
         chunks = read_chunks(path, num_features, missing_value, labelled=labelled)
         yield from lists.take_pieces(chunks, path)
         lists.end_file(path)
-    lists.tell_nulls(missing_value, paths)
+    lists.tell_changes(missing_value, paths)
     yield lists.finish()
 
 
@@ -185,6 +185,7 @@ class ListsBuilder:
             )
         self._labelled = labelled
         self._num_null = 0
+        self._repeats: dict[str, tuple[int, int]] = {}
         self._fixed_width = num_features is not None
         self._features = GrowingRows(num_features or 0)
         self._rows_before_file = 0
@@ -202,6 +203,9 @@ class ListsBuilder:
         self._add_queries(chunk, path)
         self._add_features(chunk, path)
         self._num_null += chunk.num_null
+        if chunk.repeats:
+            count, first = self._repeats.get(path, (0, chunk.repeats[0]))
+            self._repeats[path] = count + len(chunk.repeats), first
         self._labels.append(chunk.labels)
         if self._doc_ids is not None and chunk.doc_ids is not None:
             self._doc_ids += chunk.doc_ids
@@ -224,13 +228,27 @@ class ListsBuilder:
             if size > _PIECE_BYTES and len(self._starts) > 1:
                 yield self._take_whole()
 
-    def tell_nulls(self, missing_value: float, where: object) -> None:
-        """Warns of `NULL` values.
+    def tell_changes(
+        self,
+        missing_value: float,
+        where: object,
+        lines_before: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Warns of `NULL` values, and for each file of lines with an index twice.
 
         Args:
-            missing_value: What they became.
+            missing_value: What `NULL` became.
             where: What was read.
+            lines_before: Counts the lines of the file before those that were read.
         """
+        for path, (count, first) in self._repeats.items():
+            logging.warning(
+                "%s:%d: this line, the first of %d, gives a feature index twice. The "
+                "last value counts, as in TensorFlow Ranking.",
+                path,
+                first + lines_before(),
+                count,
+            )
         if self._num_null and np.isnan(missing_value):
             logging.info("%d NULL values are missing in %s.", self._num_null, where)
         elif self._num_null:
