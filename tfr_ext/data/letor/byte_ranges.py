@@ -194,15 +194,10 @@ def _lines_before(text: TextRange) -> int:
 
 
 def _next_query(path: str, place: int) -> int | None:
-    """Finds a query that begins after the first one that begins at a byte or later.
+    """Finds a query that begins after the first that begins at byte `place` or later.
 
-    Args:
-        path: the file.
-        place: the byte, at least 1.
-
-    Returns:
-        The first byte of its first line; None if there is no such query before the end,
-        or before a line that is too long, which the reader will report.
+    Returns None if there is no such query before the end, or before a line that is too
+    long, which the reader will report. `place` is at least 1.
     """
     query: bytes | None = None
     with text_files.open_binary(path) as file:

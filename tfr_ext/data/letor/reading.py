@@ -38,7 +38,8 @@ def read_letor(
     r"""Reads LETOR / SVMrank files into memory.
 
     A line is `LABEL qid:QUERY INDEX:VALUE ... # comment`; indices count from 1, may
-    come in any order, and those absent are 0. Files may be compressed with gzip,
+    come in any order, and those absent are 0. If a line gives an index twice, the last
+    value counts, and a warning says so. Files may be compressed with gzip, bzip2 or xz,
     whatever their name. Blank lines and lines with only a comment are skipped.
 
     Memory in use is that of the result plus some MiB. Only if `num_features` is None
@@ -154,8 +155,7 @@ def read_chunks(
         What the lines say.
 
     Raises:
-        DataFormatError: If a line is wrong or too long, or the file is a damaged gzip
-            file.
+        DataFormatError: If a line is wrong or too long, or the file is damaged.
     """
     for line, text in text_files.read_pieces(path, start, end, first_line):
         chunk = arrays.parse_fast(text, line, num_features, missing_value, labelled)
@@ -229,17 +229,15 @@ class ListsBuilder:
                 yield self._take_whole()
 
     def tell_changes(
-        self,
-        missing_value: float,
-        where: object,
-        lines_before: Callable[[], int] = lambda: 0,
+        self, missing_value: float, where: object, lines_before: Callable[[], int] = int
     ) -> None:
         """Warns of `NULL` values, and for each file of lines with an index twice.
 
         Args:
             missing_value: What `NULL` became.
             where: What was read.
-            lines_before: Counts the lines of the file before those that were read.
+            lines_before: Counts the lines of the file before those that were read; none
+                if left out.
         """
         for path, (count, first) in self._repeats.items():
             logging.warning(
