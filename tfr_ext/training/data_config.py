@@ -49,23 +49,23 @@ class DataConfig(Settings):
     )
     train_path: tuple[str, ...] = setting(
         (),
-        "Files to train on: paths or globs, separated by commas. Files may be gzipped.",
+        "Files to train on: paths or globs, separated by commas. They may be packed: "
+        "text and tables by gzip, bzip2 or xz, and ELWC by gzip.",
         group="data",
         kind="paths",
     )
     valid_path: tuple[str, ...] = setting(
         (),
         "Files to validate on after each epoch: paths or globs, separated by commas. "
-        "Files may be gzipped. If left out, a share of the queries of `train_path` is "
-        "held out (`valid_fraction`).",
+        "If left out, a share of the queries of `train_path` is held out "
+        "(`valid_fraction`).",
         group="data",
         kind="paths",
     )
     test_path: tuple[str, ...] = setting(
         (),
-        "Files to test on at the end: paths or globs, separated by commas. Files may "
-        "be gzipped. If left out, a share of the queries of `train_path` is held out "
-        "(`test_fraction`).",
+        "Files to test on at the end: paths or globs, separated by commas. If left "
+        "out, a share of the queries of `train_path` is held out (`test_fraction`).",
         group="data",
         kind="paths",
     )

@@ -1,9 +1,11 @@
 """CSV and Parquet files become the lists that they hold, or an error with the place."""
 
+import bz2
 import dataclasses
 import decimal
 import gzip
 import importlib
+import lzma
 
 import numpy as np
 import pandas as pd
@@ -17,8 +19,10 @@ COLUMNS = {"label": "label", "query": "query", "weight": "weight", "doc_id": "do
 LISTS = tabular(make_lists([3, 1, 4], doc_ids=[f"00{i}" for i in range(8)]))
 
 
-def to_gzip(df, path):
-    path.write_bytes(gzip.compress(df.to_csv(index=False).encode("utf-8-sig")))
+def packed(pack):
+    return lambda df, path: path.write_bytes(
+        pack(df.to_csv(index=False).encode("utf-8-sig"))
+    )
 
 
 WRITERS = {
@@ -26,8 +30,10 @@ WRITERS = {
     "b.csv": lambda df, path: df.to_csv(path),  # With an index that has no name.
     "c.csv": lambda df, path: df.to_csv(path, index=False, lineterminator="\r\n"),
     "a.tsv": lambda df, path: df.to_csv(path, index=False, sep="\t"),
-    "a.csv.gz": to_gzip,
-    "packed.csv": to_gzip,  # By content, whatever the name.
+    "a.csv.gz": packed(gzip.compress),
+    "a.csv.bz2": packed(bz2.compress),
+    "a.csv.xz": packed(lzma.compress),
+    "packed.csv": packed(gzip.compress),  # By content, whatever the name.
     "a.parquet": lambda df, path: df.to_parquet(path),
     "b.parquet": lambda df, path: df.sample(frac=1).sort_index().to_parquet(path),
     "a.pq": lambda df, path: df.set_index("query").to_parquet(path),
@@ -141,6 +147,8 @@ GOOD = "1,0.5,0,1,a\n"
             gzip.compress(HEAD.encode() * 999, mtime=0)[:50],
             ": expected a whole gzip file",
         ),
+        (lzma.compress(HEAD.encode() * 999)[:50], ": expected a whole xz file"),
+        ((HEAD + GOOD).encode("utf-16"), ": expected text in UTF-8. Found: UTF-16"),
     ],
     ids=str,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from tfr_ext.data.tables import frames, table_text
 from tfr_ext.data.tables.frames import Columns
 from tfr_ext.data.tables.row_arrays import RowError
 
-# Chosen by the end of a file's name; gzip is recognised by content.
+# Chosen by the end of a file's name; what is packed is recognised by content.
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
 
@@ -236,7 +237,7 @@ def _separator(path: str) -> str | None:
     Raises:
         DataFormatError: if the name implies no format.
     """
-    name = path.removesuffix(".gz")
+    name = re.sub(r"\.(gz|bz2|xz)$", "", path)
     for ending, separator in _SEPARATORS.items():
         if name.endswith(ending):
             return separator
@@ -244,7 +245,7 @@ def _separator(path: str) -> str | None:
         return None
     endings = ", ".join([*_SEPARATORS, *_PARQUET])
     raise DataFormatError(
-        f"expected a name that ends in {endings} (or .csv.gz, .tsv.gz)", path
+        f"expected a name that ends in {endings} (.gz, .bz2 or .xz may follow)", path
     )
 
 

@@ -13,11 +13,15 @@ from tfr_ext.training.data_config import DataConfig, check_columns, check_missin
 STANDARD = "-"
 """The name that stands for standard input or output instead of a file."""
 
+_PACKERS = ("", ".gz", ".bz2", ".xz")
 # The file name extensions of each format.
 _INPUTS = {
     "text": (),
     "elwc": (".tfrecord", ".tfrecords"),
-    "table": (".csv", ".tsv", ".parquet", ".pq", ".csv.gz", ".tsv.gz"),
+    "table": (
+        *(".parquet", ".pq"),
+        *(f"{name}{packer}" for name in (".csv", ".tsv") for packer in _PACKERS),
+    ),
 }
 _OUTPUTS = {
     "trec": (".trec", ".run"),
@@ -55,7 +59,7 @@ class RankConfig(Settings):
     input: tuple[str, ...] = setting(
         (),
         "Files of the lists to rank: paths or globs, separated by commas, or - for "
-        "standard input. They need no labels, and may be gzipped.",
+        "standard input. They need no labels, and may be compressed.",
         group="ranking",
         kind="paths",
     )
