@@ -23,6 +23,7 @@ from tfr_ext.data.tables.row_arrays import RowError
 # Chosen by the end of a file's name; what is packed is recognised by content.
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
+_NUMBER = re.compile(text_files.NUMBER.decode())
 
 
 def read_table(
@@ -176,7 +177,10 @@ def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLi
     except DataFormatError:
         raise
     except ValueError as error:
-        raise DataFormatError(str(error), path) from error
+        hint = ""
+        if _separator(path) is not None and any(map(_NUMBER.fullmatch, found)):
+            hint = " The first line must name the columns."
+        raise DataFormatError(f"{error}{hint}", path) from error
     if not row_before:
         raise DataFormatError("the table has no rows", path)
 
