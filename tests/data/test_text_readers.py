@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -37,6 +38,13 @@ def read_range(path):
     (part,) = byte_ranges.split_file(path, 1 << 20)
     (lists,) = byte_ranges.read_range(part, 1)
     return plain(lists)
+
+
+def read_csv(path):
+    if not path.endswith(".csv"):
+        path = shutil.copy(path, f"{path}.csv")
+    columns = {"features": ["x"], "doc_id": "doc"}
+    return plain(data.read_table(path, "label", "query", **columns))
 
 
 def read_run(path):
@@ -76,6 +84,7 @@ LINES = {
     ),
     "letor index": (lambda path: plain(data.read_letor(path)), "1 qid:NAME NUMBER:2\n"),
     "letor range": (read_range, "1 qid:NAME 1:NUMBER\n"),
+    "csv": (read_csv, "query,x,label,doc\nNAME,NUMBER,1,NAME\n"),
     "run": (read_run, "NAME Q0 NAME 1 NUMBER tag\nNAME Q0 d 2 -3 tag\n"),
     "scores": (lambda path: evaluation.read_scores(path, 2).tolist(), "NUMBER\n1\n"),
     "per query": (read_per_query, "query\tmap\nNAME\tNUMBER\n"),
@@ -94,7 +103,7 @@ def written(path, reader, number="3", name="q", encode="utf-8", pack=bytes):
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "file"
+    return tmp_path / "file.csv"
 
 
 PACKS = [bytes, *PACKERS.values()]
@@ -138,6 +147,44 @@ def test_text_that_is_not_utf8_is_told_with_its_line(reader, path):
         written(path, reader, name="\xe9", encode="latin-1")
 
 
+@pytest.mark.parametrize("place", ["number", "name"])
+@pytest.mark.parametrize("reader", LINES)
+def test_a_nul_byte_is_told_with_its_line(reader, place, path):
+    """Other readers cut a cell there: `0.\\x00912` would be 0."""
+    if place == "number" or reader in WITH_NAMES:
+        with pytest.raises(ValueError, match=rf"{path}:\d.*NUL byte"):
+            written(path, reader, **{place: "0.\x00912"})
+
+
+@pytest.mark.parametrize(
+    ("reader", "line"),
+    [
+        *(("letor value", line) for line in ("1", "1 qid:q 1", "1 qid:q 1:", "qid:q")),
+        *(("letor value", line) for line in ("1 qid:q 1:2:3", "1 1 qid:q 1:2")),
+        *(("csv", line) for line in ("q,3,1", "q,3", "q", "q,3,1,d,e", "q,3,1,d,")),
+        *(("run", line) for line in ("q Q0 d 1 0.5", "q d 0.5", "q")),
+        *(("qrels", line) for line in ("q 0 d", "q d 1", "q 0 d 1 2")),
+        *(("scores", line) for line in ("1 2", "1,2", "1\t2")),
+        *(("per query", line) for line in ("q", "q\t1\t2")),
+        *(("history", line) for line in ("1", "1\t1\t2")),
+    ],
+)
+def test_too_few_and_too_many_cells_are_told_with_their_line(reader, line, path):
+    text = LINES[reader][1].replace("NUMBER", "3").replace("NAME", "p")
+    path.write_text(f"{text}{line}\n")
+    number = text.count("\n") + 1
+    with pytest.raises(ValueError, match=rf"{path}:{number}: "):
+        LINES[reader][0](str(path))
+
+
+@pytest.mark.parametrize("number", ["1e39", "9" * 400, "-1e39"])
+@pytest.mark.parametrize("reader", sorted(LINES.keys() - {"per query", "history"}))
+def test_numbers_that_overflow_are_refused(reader, number, path):
+    """Metrics and losses are 64-bit floats; all else has 32 bits."""
+    with pytest.raises(ValueError, match=str(path)):
+        written(path, reader, number)
+
+
 @pytest.mark.parametrize("encode", ["utf-16", "utf-16le", "utf-32", "utf-32be"])
 @pytest.mark.parametrize("reader", LINES)
 def test_another_encoding_is_named_and_can_be_converted(reader, encode, path):
@@ -151,7 +198,7 @@ def test_another_encoding_is_named_and_can_be_converted(reader, encode, path):
 
 
 @pytest.mark.parametrize("pack", PACKS)
-@pytest.mark.parametrize("reader", LINES)
+@pytest.mark.parametrize("reader", sorted(LINES.keys() - {"csv"}))  # By blocks.
 def test_a_line_that_is_too_long_is_told_with_its_line(reader, pack, path, monkeypatch):
     monkeypatch.setattr(text_files, "_CHUNK_BYTES", 64)
     monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 1000)
@@ -164,7 +211,9 @@ def test_a_line_that_is_too_long_is_told_with_its_line(reader, pack, path, monke
 
 
 @pytest.mark.parametrize("pack", PACKS)
-@pytest.mark.parametrize("reader", sorted(LINES.keys() - {"letor range", "per query"}))
+@pytest.mark.parametrize(
+    "reader", sorted(LINES.keys() - {"csv", "letor range", "per query"})
+)
 def test_a_pipe_says_that_it_waits_and_is_read(
     reader, pack, path, tmp_path, monkeypatch
 ):
