@@ -7,17 +7,24 @@ reads all others with protobuf's own classes, or explains what is wrong.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from tfr_ext.core.checks import near
 from tfr_ext.data import text_files
 from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.lists import are_distributions
+
+NO_RECORDS = "the file has no records, expected at least 1"
+# Stands for a number of a feature that an example lacks, until `filled`: a NaN with a
+# payload that no computation gives.
+ABSENT = np.array(0x7FC0A5E7, np.uint32).view(np.float32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +43,10 @@ class ElwcSchema:
         label_distribution: the probability of each grade, an array; empty if there is
             none.
         weight: the weight of an example, one number; empty if all have the same weight.
-        missing: whether features may be NaN, which says that they are missing.
+        missing_value: what features become that an example, or a context, lacks. NaN
+            says that they are missing, and lets features of the files be NaN.
+        columns: names of single numbers, `a` or `a[0]` and `a[1]`, that a model is
+            known to take. Only their features may be absent from all of the first file.
 
     Examples:
         >>> schema = ElwcSchema(["bm25", "pagerank"], label="relevance")
@@ -51,7 +61,8 @@ class ElwcSchema:
     doc_id: str = "doc_id"
     label_distribution: str = "label_distribution"
     weight: str = ""
-    missing: bool = False
+    missing_value: float = 0.0
+    columns: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Checks the names."""
@@ -75,6 +86,11 @@ class ElwcSchema:
                     raise ValueError(f"{name!r} has two uses: {self}.")
         if not self.features and not self.context_features:
             raise ValueError("`features` must name at least one feature.")
+        if math.isinf(np.float32(self.missing_value)):
+            raise ValueError(
+                "`missing_value` must be a finite number or NaN. Received: "
+                f"{self.missing_value}."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +147,7 @@ class Chunk:
         doc_ids: name of each item, or None if one has none.
         distributions: float32 array `[num_items, num_grades]`, or None.
         weights: float32 array `[num_items]`, or None.
+        num_absent: how many of the features the examples lack.
     """
 
     features: np.ndarray
@@ -140,46 +157,73 @@ class Chunk:
     doc_ids: list[str] | None
     distributions: np.ndarray | None
     weights: np.ndarray | None
+    num_absent: int = 0
 
 
-def measure(record: bytes, path: str, schema: ElwcSchema) -> Widths:
-    """Returns the widths in the first record of the data, which all others must have.
+def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
+    """Returns the widths in the data, those in the first example with each feature.
+
+    Args:
+        records: the records of the first file, of which as few are read as possible.
+        path: the file.
+        schema: names of the features.
 
     Raises:
-        DataFormatError: if the record has errors.
+        DataFormatError: if a record cannot be read, or none has a feature.
     """
-    where = "record 1"
-    try:
-        elwc = _parse(record)
-        context = [
-            _numbers(elwc.context, name, None, schema.missing)
-            for name in schema.context_features
-        ]
-        where = "record 1, example 1"
-        first = elwc.examples[0]
-        features = [
-            _numbers(first, name, None, schema.missing) for name in schema.features
-        ]
-        grades = None
-        if _has(first, schema.label_distribution):
-            grades = len(_numbers(first, schema.label_distribution, None))
-    except ValueError as error:
-        raise DataFormatError(f"{where}: {error}", path) from None
-    return Widths(
-        tuple(map(len, features)),
-        tuple(map(len, context)),
-        grades,
-        (
-            _integers(first),
-            _integers(elwc.context),
-        ),
+    wanted = (schema.features, schema.context_features)
+    found: tuple[dict[str, tuple[int, str]], ...] = ({}, {})  # Widths and kinds.
+    grades = None
+    for count, messages in enumerate(_messages(records, path)):
+        if not count:
+            grades = _width(messages[0], schema.label_distribution) or None
+        for message, kinds in zip(messages, found):
+            features = message.features.feature
+            for name in features:
+                if name not in kinds and (values := _values(features[name]))[0]:
+                    kinds[name] = len(values[1]), values[0]
+        if all(name in x for names, x in zip(wanted, found) for name in names):
+            break
+    for place, names, kinds in zip(("example", "context"), wanted, found):
+        for name in names:
+            known = [x == name or x.startswith(f"{name}[") for x in schema.columns]
+            if name not in kinds and not any(known):
+                raise DataFormatError(
+                    f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
+                    + near(name, [*kinds]),
+                    path,
+                )
+            kinds.setdefault(name, (sum(known), ""))
+    widths = [
+        tuple(kinds[name][0] for name in names) for names, kinds in zip(wanted, found)
+    ]
+    of_items, of_lists = (
+        frozenset(name for name, (_, kind) in kinds.items() if kind == "int64_list")
+        for kinds in found
     )
+    return Widths(widths[0], widths[1], grades, (of_items, of_lists))
+
+
+def _messages(
+    records: Iterable[bytes], path: str
+) -> Iterator[tuple[tf.train.Example, tf.train.Example]]:
+    """Yields each example of a file with its context."""
+    number = 0
+    for number, record in enumerate(records, 1):
+        try:
+            elwc = _parse(record)
+        except ValueError as error:
+            raise DataFormatError(f"record {number}: {error}", path) from None
+        for example in elwc.examples:
+            yield example, elwc.context
+    if not number:
+        raise DataFormatError(NO_RECORDS, path)
 
 
 def has_feature(record: bytes, name: str) -> bool:
     """Tells whether the first example of a record has a feature with a value."""
     try:
-        return _has(_parse(record).examples[0], name)
+        return bool(_width(_parse(record).examples[0], name))
     except ValueError:  # The reader will say what is wrong.
         return False
 
@@ -221,18 +265,32 @@ def parse_slowly(
         query_ids.append(query_id)
         contexts.append(context)
     features = np.stack([item.features for item in items])
+    features = np.concatenate([features, np.repeat(contexts, lengths, axis=0)], axis=1)
+    features, num_absent = filled(features, schema.missing_value)
     doc_ids = [item.doc_id for item in items if item.doc_id is not None]
     distributions = [x.distribution for x in items if x.distribution is not None]
     weights = [item.weight for item in items if item.weight is not None]
     return Chunk(
-        np.concatenate([features, np.repeat(contexts, lengths, axis=0)], axis=1),
+        features,
         np.array([item.label for item in items], np.float32),
         np.array(lengths),
         query_ids,
         doc_ids if len(doc_ids) == len(items) else None,
         np.stack(distributions) if distributions else None,
         np.array(weights, np.float32) if weights else None,
+        num_absent,
     )
+
+
+def filled(features: np.ndarray, missing_value: float) -> tuple[np.ndarray, int]:
+    """Returns features with a value in place of `ABSENT`, and how often it was there.
+
+    Args:
+        features: float32 features.
+        missing_value: the value.
+    """
+    absent = features.view(np.uint32) == ABSENT.view(np.uint32)
+    return np.where(absent, np.float32(missing_value), features), int(absent.sum())
 
 
 def parse_context(
@@ -247,7 +305,7 @@ def parse_context(
         ValueError: if something is wrong; the message says what was expected.
     """
     parts = [
-        _numbers(context, name, width, schema.missing)
+        _feature(context, name, width, schema)
         for name, width in zip(schema.context_features, widths.context)
     ]
     features = np.concatenate([np.zeros(0, np.float32), *parts])
@@ -263,7 +321,7 @@ def parse_example(
         ValueError: if something is wrong; the message says what was expected.
     """
     parts = [
-        _numbers(example, name, width, schema.missing)
+        _feature(example, name, width, schema)
         for name, width in zip(schema.features, widths.features)
     ]
     label = np.float32(0)
@@ -278,7 +336,7 @@ def parse_example(
                 f"{name!r} has {distribution.tolist()}, expected at least 2 "
                 "probabilities that sum to 1"
             )
-    elif _has(example, name):
+    elif _width(example, name):
         raise ValueError(
             f"there is a {name!r}, expected none, as in the first example of the data"
         )
@@ -296,56 +354,81 @@ def _parse(record: bytes) -> Any:
     try:
         elwc = ExampleListWithContext.FromString(record)
     except DecodeError:
-        raise ValueError("expected a serialised ExampleListWithContext") from None
+        told = f"expected a serialised ExampleListWithContext{_other_kind(record)}"
+        raise ValueError(told) from None
     if not elwc.examples:
         raise ValueError(
             "the list is empty, expected an ExampleListWithContext with examples"
+            + _other_kind(record)
         )
     return elwc
 
 
-def _has(example: tf.train.Example, name: str) -> bool:
-    return bool(name) and bool(_values(example.features.feature.get(name))[1])
+def _other_kind(record: bytes) -> str:
+    """Returns the end of a sentence that names another message of TensorFlow's."""
+    try:
+        message = tf.train.SequenceExample.FromString(record)
+    except DecodeError:
+        return ""
+    if message.feature_lists.feature_list:
+        return ". Found: a SequenceExample"
+    # A sequence without lists has the same bytes as an example.
+    names = {*message.context.feature}
+    kind = "n Example in Example" if "serialized_examples" in names else " tf.Example"
+    return f". Found: a{kind}" if names else ""
+
+
+def _width(example: tf.train.Example, name: str) -> int:
+    """Returns how many values a feature has; 0 if it is absent or has no name."""
+    return len(_values(example.features.feature.get(name))[1]) if name else 0
 
 
 def _values(feature: Any) -> tuple[str, Sequence[Any]]:
-    """Returns the kind of a feature, or None, and its values."""
+    """Returns the kind of a feature and its values; none of both if it is absent."""
     kind = feature.WhichOneof("kind") if feature is not None else None
-    return (kind, getattr(feature, kind).value) if kind else ("", [])
+    values = getattr(feature, kind).value if kind else []
+    return (str(kind), values) if len(values) else ("", [])
 
 
-def _integers(example: tf.train.Example) -> frozenset[str]:
-    """Returns the names of the features that hold integers."""
-    features = example.features.feature
-    return frozenset(
-        name for name in features if _values(features[name])[0] == "int64_list"
-    )
+def _shown(names: Iterable[str]) -> str:
+    """Returns the first of some names, for messages."""
+    names = sorted(names)
+    return ", ".join(map(repr, names[:8])) + (", ..." if names[8:] else "") or "nothing"
+
+
+def _feature(
+    example: tf.train.Example, name: str, width: int, schema: ElwcSchema
+) -> np.ndarray:
+    """Returns the numbers of a feature, each `ABSENT` if the example lacks it."""
+    if not _width(example, name):
+        return np.full(width, ABSENT)
+    return _numbers(example, name, width, math.isnan(schema.missing_value))
 
 
 def _numbers(
-    example: tf.train.Example, name: str, width: int | None, missing: bool = False
+    example: tf.train.Example, name: str, width: int, missing: bool = False
 ) -> np.ndarray:
     """Returns the numbers of a feature, which must be there and finite.
 
     Args:
         example: the example, or a context.
         name: the feature.
-        width: how many numbers there must be; None if any number will do.
+        width: how many numbers there must be.
         missing: whether they may be NaN.
     """
     kind, values = _values(example.features.feature.get(name))
     if not len(values):
-        present = sorted(example.features.feature)
+        present = [*example.features.feature]
         if name in present:
             raise ValueError(f"{name!r} has no value")
-        shown = ", ".join(map(repr, present[:8])) + (", ..." if present[8:] else "")
-        raise ValueError(f"there is no {name!r}. Found: {shown or 'nothing'}")
+        raise ValueError(f"there is no {name!r}. Found: {_shown(present)}")
     if kind == "bytes_list":
         raise ValueError(f"{name!r} is a bytes_list, expected a float_list")
-    if width not in (None, len(values)):
+    if width != len(values):
         number = "1 value" if width == 1 else f"{width} values"
         raise ValueError(f"{name!r} has {len(values)} values, expected {number}")
     numbers = np.array(values).astype(np.float32)
+    numbers[np.isnan(numbers)] = np.nan  # Not `ABSENT`.
     fine = np.isfinite(numbers) | (missing & np.isnan(numbers))
     if not fine.all():
         wrong = int(np.flatnonzero(~fine)[0])

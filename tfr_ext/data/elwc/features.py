@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.message import split_protos
-from tfr_ext.data.elwc.tfrecords import first_record
+from tfr_ext.data.elwc.tfrecords import each_record, first_record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,10 +27,29 @@ class NumericFeature:
     is_integer: bool = False
 
     @property
-    def spec(self) -> tf.io.FixedLenFeature:
-        """How it is parsed: it must be there."""
+    def columns(self) -> list[str]:
+        """A name for each of its numbers."""
+        if self.width == 1:
+            return [self.name]
+        return [f"{self.name}[{i}]" for i in range(self.width)]
+
+    def parsed(self, found: tf.Tensor, missing_value: float) -> tf.Tensor:
+        """Returns it as floats, from what `spec` found."""
+        if not self.is_integer:
+            return found
+        floats = tf.cast(found, tf.float32)
+        return tf.where(found == tf.int64.min, missing_value, floats)
+
+    def spec(self, missing_value: float) -> tf.io.FixedLenFeature:
+        """How it is parsed.
+
+        Args:
+            missing_value: what it becomes where it is absent.
+        """
         dtype = tf.int64 if self.is_integer else tf.float32
-        return tf.io.FixedLenFeature([self.width], dtype)
+        # No integer is NaN: the lowest one, which no feature has, stands for it.
+        absent = tf.int64.min if self.is_integer else missing_value
+        return tf.io.FixedLenFeature([self.width], dtype, [absent] * self.width)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +59,7 @@ class ElwcFeatures:
     Attributes:
         examples: those of the examples.
         context: those of the context, which follow those of the examples.
+        missing_value: each number of a feature that is absent.
 
     Examples:
         >>> from tfr_ext.data.elwc.message import ExampleListWithContext
@@ -54,11 +74,19 @@ class ElwcFeatures:
 
     examples: tuple[NumericFeature, ...]
     context: tuple[NumericFeature, ...] = ()
+    missing_value: float = 0.0
 
     @property
     def num_features(self) -> int:
         """Width of the features of an item."""
         return sum(feature.width for feature in (*self.examples, *self.context))
+
+    @property
+    def columns(self) -> list[str]:
+        """A name for each of these numbers."""
+        return [
+            x for feature in (*self.examples, *self.context) for x in feature.columns
+        ]
 
     @property
     def shared_names(self) -> list[str]:
@@ -69,8 +97,9 @@ class ElwcFeatures:
     def parse(self, protos: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Reads the features of lists.
 
-        A feature that is missing, or has another width or type, is an error
-        (`tf.errors.InvalidArgumentError`) and never a default.
+        A feature that is absent becomes `missing_value`. One of another width, which an
+        empty one has, or of another type is an error
+        (`tf.errors.InvalidArgumentError`).
 
         Args:
             protos: serialised `ExampleListWithContext` protos `[batch]`.
@@ -82,10 +111,10 @@ class ElwcFeatures:
         sizes, examples, contexts = split_protos(protos)
         mask = tf.sequence_mask(sizes[:, 0], tf.shape(examples)[1])
         positions = tf.where(mask)
-        parts = _parse(tf.boolean_mask(examples, mask), self.examples)
+        parts = self._parse(tf.boolean_mask(examples, mask), self.examples)
         # Joined, they are one message by protobuf's rules; most have just one part.
         context = tf.strings.reduce_join(contexts, axis=1)
-        of_lists = _parse(context, self.context)
+        of_lists = self._parse(context, self.context)
         parts += [tf.gather(part, positions[:, 0]) for part in of_lists]
         shape = tf.concat([tf.shape(mask), [self.num_features]], axis=0)
         features = tf.scatter_nd(
@@ -102,30 +131,43 @@ class ElwcFeatures:
         Returns:
             float32 features `[items, num_features]`.
         """
-        features = tf.concat(_parse(protos, (*self.examples, *self.context)), axis=1)
+        parts = self._parse(protos, (*self.examples, *self.context))
+        features = tf.concat(parts, axis=1)
         return tf.ensure_shape(features, [None, self.num_features])
+
+    def _parse(
+        self, examples: tf.Tensor, features: tuple[NumericFeature, ...]
+    ) -> list[tf.Tensor]:
+        if not features:
+            return []
+        specs = {x.name: x.spec(self.missing_value) for x in features}
+        found = tf.io.parse_example(examples, specs)
+        return [x.parsed(found[x.name], self.missing_value) for x in features]
 
 
 def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
     """Returns the features of a file that is trained on.
 
     Args:
-        path: the file, which was read before.
-        schema: their names.
+        path: the file.
+        schema: their names, and what absent ones become.
+
+    Raises:
+        DataFormatError: if no example of the file has one of them, or a record before
+            it is damaged.
     """
-    widths = diagnosis.measure(first_record(path, check=False) or b"", path, schema)
-    return ElwcFeatures(
-        *(
-            tuple(
-                NumericFeature(name, width, name in integers)
-                for name, width in zip(names, found)
-            )
-            for names, found, integers in (
-                (schema.features, widths.features, widths.integers[0]),
-                (schema.context_features, widths.context, widths.integers[1]),
-            )
+    widths = diagnosis.measure(each_record(path), path, schema)
+    examples, context = (
+        tuple(
+            NumericFeature(name, width, name in integers)
+            for name, width in zip(names, found)
+        )
+        for names, found, integers in (
+            (schema.features, widths.features, widths.integers[0]),
+            (schema.context_features, widths.context, widths.integers[1]),
         )
     )
+    return ElwcFeatures(examples, context, schema.missing_value)
 
 
 def has_feature(path: str, name: str) -> bool:
@@ -139,12 +181,3 @@ def has_feature(path: str, name: str) -> bool:
         DataFormatError: if the file does not begin with a record.
     """
     return diagnosis.has_feature(first_record(path, check=False) or b"", name)
-
-
-def _parse(
-    examples: tf.Tensor, features: tuple[NumericFeature, ...]
-) -> list[tf.Tensor]:
-    if not features:
-        return []
-    found = tf.io.parse_example(examples, {f.name: f.spec for f in features})
-    return [tf.cast(found[feature.name], tf.float32) for feature in features]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,9 +19,10 @@ from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema, Widths
 from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.lists import are_distributions
 
-# What stands where an example has no such feature: a number that puts its record in
-# doubt.
-_NONE = {tf.float32: float("inf"), tf.int64: tf.int64.min}
+# What stands where an example has no such feature, and the bytes that a record has if
+# one of its examples has that very number: its record is then in doubt.
+_NONE = {tf.float32: diagnosis.ABSENT, tf.int64: np.int64(tf.int64.min)}
+_BYTES_OF_NONE = (diagnosis.ABSENT.tobytes(), b"\x80" * 9)
 
 
 @functools.lru_cache(maxsize=16)
@@ -47,7 +47,7 @@ class Parser:
 
         def numbers(name: str, width: int, integers: frozenset[str]) -> object:
             kind = tf.int64 if name in integers else tf.float32
-            return tf.io.FixedLenFeature([width], kind, [_NONE[kind]] * width)
+            return tf.io.FixedLenFeature([width], kind, np.full(width, _NONE[kind]))
 
         def one_or_none(name: str, integers: frozenset[str]) -> object:
             return tf.io.VarLenFeature(tf.int64 if name in integers else tf.string)
@@ -131,18 +131,22 @@ class Parser:
         # A view: `numpy()` would make a copy.
         features = np.asarray(memoryview(found["features"]))
         values = {
-            name: tensor.numpy() for name, tensor in found.items() if name != "features"
+            name: tensor.numpy()
+            for name, tensor in found.items()
+            if name not in ("features", "records")
         }
         lengths, contexts = values["sizes"].T
         # The op passes over what it does not know.
         known = _field_bytes(values["example_bytes"], lengths)
         known += _field_bytes(values["context_bytes"], contexts)
-        fine = (
-            values.get("fine", True) and (lengths > 0).all() and (contexts <= 1).all()
-        )
+        fine = (lengths > 0).all() and (contexts <= 1).all()
         fine &= (known == values["record_bytes"]).all()
-        if not np.isfinite(values.get("sum", 0)):  # or only the sum is too large
-            fine &= np.isfinite(features).all()
+        num_absent = 0
+        if not np.isfinite(values["sum"]):  # or only the sum is too large
+            missing = self._schema.missing_value
+            features, num_absent = diagnosis.filled(features, missing)
+            wrong = np.isinf(features) if np.isnan(missing) else ~np.isfinite(features)
+            fine &= not wrong.any() and not (num_absent and _has_none(found["records"]))
         # -0.0 becomes 0.0; not in the graph, where subnormal numbers would, too.
         labels = values["labels"] + np.float32(0)
         judged = labels >= 0
@@ -171,6 +175,7 @@ class Parser:
             names if len(names) == len(labels) else None,
             shares,
             weights,
+            num_absent,
         )
 
     # Each operation costs about .2 ms whenever a dataset of records starts. So what is
@@ -180,9 +185,9 @@ class Parser:
         sizes, examples, contexts = split_protos(protos)
         lengths = sizes[:, 0]
         found = self._parse_examples(examples, lengths, with_padding)
-        fine = _all_there(found)
         parts = [found[name] for name in schema.features]
         made = {
+            "records": protos,
             "sizes": sizes,
             "record_bytes": tf.strings.length(protos),
             "example_bytes": tf.strings.length(examples),
@@ -192,7 +197,6 @@ class Parser:
             context = tf.io.parse_example(
                 tf.strings.reduce_join(contexts, axis=1), self._context
             )
-            fine += _all_there(context)
             parts += [
                 tf.repeat(context[name], lengths, axis=0)
                 for name in schema.context_features
@@ -204,11 +208,7 @@ class Parser:
                 made["named"] = query_ids.indices
         parts = [_as_float(part) for part in parts]
         features = tf.concat(parts, axis=1) if len(parts) > 1 else parts[0]
-        if schema.missing:
-            finite = tf.math.is_finite(features) | tf.math.is_nan(features)
-            fine.append(tf.reduce_all(finite))
-        else:
-            made["sum"] = tf.reduce_sum(features)
+        made["sum"] = tf.reduce_sum(features)
         made["features"] = features
         if schema.label is not None:
             made["labels"] = _as_float(found[schema.label][:, 0])
@@ -225,8 +225,6 @@ class Parser:
         if schema.doc_id:
             made["doc_ids"] = found[schema.doc_id].values
             made["doc_shape"] = found[schema.doc_id].dense_shape
-        if fine:
-            made["fine"] = tf.reduce_all(tf.stack(fine))
         return made
 
     def _parse_examples(
@@ -253,16 +251,15 @@ class Parser:
 
 
 def _as_float(x: tf.Tensor) -> tf.Tensor:
-    return x if x.dtype == tf.float32 else tf.cast(x, tf.float32)
+    if x.dtype == tf.float32:
+        return x
+    absent = x == _NONE[tf.int64]
+    return tf.where(absent, tf.constant(_NONE[tf.float32]), tf.cast(x, tf.float32))
 
 
-def _all_there(found: dict[str, Any]) -> list[tf.Tensor]:
-    """Returns whether no integer is missing; a float that is missing is infinite."""
-    return [
-        tf.reduce_all(x != _NONE[tf.int64])
-        for x in found.values()
-        if isinstance(x, tf.Tensor) and x.dtype == tf.int64
-    ]
+def _has_none(records: tf.Tensor) -> bool:
+    """Returns whether an example may have a number that stands for an absent one."""
+    return any(none in x for x in records.numpy().tolist() for none in _BYTES_OF_NONE)
 
 
 def _field_bytes(content: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -21,9 +21,9 @@ from absl import logging
 from tfr_ext.core.system.threads import in_threads
 from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc import diagnosis
-from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema
+from tfr_ext.data.elwc.diagnosis import NO_RECORDS, Chunk, ElwcSchema
 from tfr_ext.data.elwc.parsing import Parser, parser
-from tfr_ext.data.elwc.tfrecords import first_record, map_records, read_records
+from tfr_ext.data.elwc.tfrecords import each_record, map_records, read_records
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
 from tfr_ext.data.lists import RankingLists
@@ -33,7 +33,6 @@ __all__ = ["ElwcReader", "ElwcSchema", "iter_elwc", "read_elwc"]
 # Of larger pieces, each number would leave the cache of the processor, and its memory
 # be given back to the system, before it is needed again.
 _PIECE_BYTES = 1 << 21
-_NO_RECORDS = "the file has no records, expected at least 1"
 
 
 def read_elwc(
@@ -67,17 +66,17 @@ def iter_elwc(
 ) -> Iterator[RankingLists]:
     """Reads ELWC files piece by piece, in memory for one piece.
 
-    Files may be gzipped, whatever their name. As in TensorFlow Ranking, an item with a
+    Files may be gzipped, whatever their name. A feature that an example or a context
+    lacks becomes `schema.missing_value`. As in TensorFlow Ranking, an item with a
     negative label is one that nobody judged: it is left out, as is a list with no other
-    items, and a warning says how many there were.
+    items. Warnings say how many there were of each.
 
     Args:
         paths: a path, a pattern such as `data/train-*.tfrecord`, several of them
             separated by commas, or an iterable of those, on any file system that
             `tf.io.gfile` knows. The files that a pattern matches are read in sorted
             order.
-        num_features: width that the features must have; None for that of the first
-            example.
+        num_features: width that the features must have; None if any will do.
         schema: names of the features in the files.
         lists_per_piece: maximum number of lists per piece; by default about as many as
             make 2 MB, which are parsed the fastest.
@@ -119,8 +118,8 @@ def iter_elwc(
 class ElwcReader:
     """Reads some files, one after the other, as one collection.
 
-    The widths are those of the first example of the first file, and no query may occur
-    twice.
+    The width of a feature is that in the first example of the first file that has it,
+    and no query may occur twice.
     """
 
     def __init__(
@@ -154,6 +153,7 @@ class ElwcReader:
         self._num_nameless = 0
         self._num_unjudged = 0
         self._num_dropped = 0
+        self._num_absent = 0
 
     def read(
         self, paths: Sequence[str] | None = None, lists_per_piece: int | None = None
@@ -185,7 +185,7 @@ class ElwcReader:
                 if lists.num_lists:
                     yield path, lists
             if record == 1:
-                raise DataFormatError(_NO_RECORDS, path)
+                raise DataFormatError(NO_RECORDS, path)
 
     def finish(self, may_be_empty: bool = False) -> None:
         """Warns about what was left out or named, and checks that something is left.
@@ -212,6 +212,13 @@ class ElwcReader:
                 self._num_unjudged,
                 self._num_dropped,
                 self._num_queries,
+                first,
+            )
+        if self._num_absent:
+            logging.warning(
+                "Replaced %d absent values of features by %g: %s.",
+                self._num_absent,
+                self._schema.missing_value,
                 first,
             )
         if self._num_dropped == self._num_queries and not may_be_empty:
@@ -252,24 +259,23 @@ class ElwcReader:
         )
 
     def _measured(self) -> Parser:
-        """Returns a parser for records like the first one of the first file."""
+        """Returns a parser for records like those of the first file."""
         first = self._files[0]
-        record = first_record(first)
-        if record is None:
-            raise DataFormatError(_NO_RECORDS, first)
-        self._records_per_piece = min(_PIECE_BYTES // max(1, len(record)) + 1, 256)
-        widths = diagnosis.measure(record, first, self._schema)
+        records = each_record(first)
+        head = list(itertools.islice(records, 1))
+        widths = diagnosis.measure(itertools.chain(head, records), first, self._schema)
+        size = max(1, len(head[0]))
+        self._records_per_piece = min(_PIECE_BYTES // size + 1, 256)
         found = widths.num_features
         if self._num_features not in (None, found):
             raise DataFormatError(
-                f"record 1, example 1: there are {found} features, expected "
-                f"{self._num_features}",
-                first,
+                f"there are {found} features, expected {self._num_features}", first
             )
         return parser(self._schema, widths)
 
     def _lists(self, chunk: Chunk, path: str, first_record: int) -> RankingLists:
         """Names the queries, and leaves out items that nobody judged."""
+        self._num_absent += chunk.num_absent
         query_ids = []
         for record, name in enumerate(chunk.query_ids, first_record):
             if name is None:

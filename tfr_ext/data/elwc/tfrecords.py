@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import struct
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -153,6 +154,22 @@ def _records(path: str) -> tuple[tf.data.Dataset, int | None]:
     compression = "GZIP" if _is_gzip(path) else ""
     records = quick_datasets.read([path], compression)
     return records, None if compression else tf.io.gfile.stat(path).length
+
+
+def each_record(path: str) -> Iterator[bytes]:
+    """Yields the records of a file, the first one before the others are looked at.
+
+    Args:
+        path: the file.
+
+    Raises:
+        DataFormatError: at the first record that is damaged.
+    """
+    first = first_record(path)
+    if first is not None:
+        yield first
+        pieces = (piece.numpy().tolist() for piece in read_records(path, 16))
+        yield from itertools.islice(itertools.chain.from_iterable(pieces), 1, None)
 
 
 def first_record(path: str, check: bool = True) -> bytes | None:

@@ -44,13 +44,9 @@ def write(
         about: further entries.
     """
     names = None if feature_names is None else list(feature_names)
-    if names is None and elwc_features not in (None, float_features(num_features)):
-        assert elwc_features is not None
-        names = [
-            column
-            for feature in (*elwc_features.examples, *elwc_features.context)
-            for column in _columns(feature)
-        ]
+    if names is None and elwc_features is not None:
+        if elwc_features.columns != float_features(num_features).columns:
+            names = elwc_features.columns
     content = {
         "num_features": num_features,
         "feature_names": names,
@@ -72,13 +68,15 @@ def write(
         file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def float_features(num_features: int) -> ElwcFeatures:
+def float_features(num_features: int, missing_value: float = 0.0) -> ElwcFeatures:
     """Returns what features are called in protos if they have no names of their own.
 
     Args:
         num_features: width of the features.
+        missing_value: what they become if they are absent.
     """
-    return ElwcFeatures((NumericFeature(FEATURES, num_features),))
+    feature = NumericFeature(FEATURES, num_features)
+    return ElwcFeatures((feature,), missing_value=missing_value)
 
 
 def read(version: str) -> dict[str, Any]:
@@ -112,13 +110,6 @@ def read(version: str) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{error} Export the model again.") from error
     return content
-
-
-def _columns(feature: NumericFeature) -> list[str]:
-    """Returns a name for each number of a feature."""
-    if feature.width == 1:
-        return [feature.name]
-    return [f"{feature.name}[{i}]" for i in range(feature.width)]
 
 
 def _described(feature: NumericFeature) -> dict[str, Any]:

@@ -99,7 +99,10 @@ def export_models(
             model,
             export_dir,
             max(highest),
-            first.splits.elwc_features,
+            first.splits.elwc_features
+            or float_features(
+                first.splits.train.num_features, first.config.data.missing_value
+            ),
             first.splits.train.feature_names,
             {**about, "models": [run.about() for run in runs]},
             _check(runs, model),

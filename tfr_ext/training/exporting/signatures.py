@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -48,10 +50,11 @@ def signatures(
     """Returns the functions with which a ranker is served.
 
     They take lists of any size. Padding gets the lowest finite float, so that it sorts
-    last. A request fails with a `tf.errors.InvalidArgumentError` if a feature is
-    missing, has another width or type, or is NaN at a real item; what padding holds
-    does not matter. A model that fills in missing features takes NaN, and refuses
-    infinity.
+    last. A request fails with a `tf.errors.InvalidArgumentError` if a feature has
+    another width or type, or is NaN at a real item; what padding holds does not matter.
+    A model that fills in missing features takes NaN, and refuses infinity. A feature
+    that a proto lacks is missing for such a model, and `elwc_features.missing_value`
+    for any other, as in training.
 
     *   `serving_default`: `float_features` `[batch, list, features]`, all items real.
     *   `masked`: `float_features` and `mask` `[batch, list]`, True at real items.
@@ -60,7 +63,7 @@ def signatures(
         `elwc_features`.
     *   `tensorflow/serving/predict`: the same protos as `inputs`.
     *   `tensorflow/serving/regress`: serialised `tf.train.Example` protos `[batch]` as
-        `inputs`, with all of `elwc_features`, each scored as a list of one item. Left
+        `inputs`, with the features of both, each scored as a list of one item. Left
         out if the score of an item depends on the other items of its list, or if a
         feature of the context has the name of one of the examples.
 
@@ -85,6 +88,8 @@ def signatures(
             f"Received: {in_protos.num_features}."
         )
     fills = fills_missing(model)
+    if fills:
+        in_protos = dataclasses.replace(in_protos, missing_value=math.nan)
     features_spec = tf.TensorSpec([None, None, num_features], tf.float32, FEATURES)
     mask_spec = tf.TensorSpec([None, None], tf.bool, MASK)
 

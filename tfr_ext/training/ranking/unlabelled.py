@@ -50,12 +50,14 @@ def keeps_missing(config: RankConfig, scorer: ListScorer) -> bool:
     return config.missing in KEPT_MISSING and getattr(scorer, "takes_missing", True)
 
 
+def _missing_value(config: RankConfig, scorer: ListScorer) -> float:
+    if keeps_missing(config, scorer):
+        return math.nan
+    return 0.0 if config.missing in (None, *KEPT_MISSING) else float(config.missing)
+
+
 def _text(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pieces:
-    value = math.nan
-    if not keeps_missing(config, scorer):
-        value = (
-            0.0 if config.missing in (None, *KEPT_MISSING) else float(config.missing)
-        )
+    value = _missing_value(config, scorer)
     return iter_letor(files, scorer.num_features, value, labelled=False)
 
 
@@ -67,7 +69,8 @@ def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piec
         config.elwc_query_id,
         config.elwc_doc_id,
         label_distribution="",
-        missing=keeps_missing(config, scorer),
+        missing_value=_missing_value(config, scorer),
+        columns=tuple(scorer.feature_names or ()),
     )
     return iter_elwc(files, scorer.num_features, schema, config.batch_size)
 

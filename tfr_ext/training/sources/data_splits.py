@@ -96,7 +96,7 @@ def load_test(
         config: settings of the data.
         num_features: number of features of the lists; None if nothing depends on it.
         feature_names: columns of a table that hold the features, unless the settings
-            name some.
+            name some, or those of ELWC files, see `ElwcSchema.columns`.
         with_valid: whether 'valid' is loaded too, if it need not be held out of
             training lists that are not read for 'test' either.
 
@@ -114,6 +114,8 @@ def load_test(
     if config.dataset == "table" and feature_names and not config.feature_columns:
         config = dataclasses.replace(config, feature_columns=tuple(feature_names))
     origin = source(config)
+    if isinstance(origin, elwc_source.ElwcSource):
+        origin.know(feature_names or ())
     wanted = ["test"]
     if with_valid and ("valid" in origin.splits or "test" not in origin.splits):
         wanted = ["valid", "test"]

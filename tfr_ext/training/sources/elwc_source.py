@@ -24,8 +24,9 @@ class ElwcSource:
     """ELWC files, checked against their manifest if they have one; a `Source`.
 
     Attributes:
-        elwc_features: the names of the features of the training items, once these have
-            been read.
+        elwc_features: the names of the features of the training items, once their
+            files have been looked at.
+        schema: the names of what is read.
     """
 
     def __init__(self, config: DataConfig):
@@ -46,7 +47,7 @@ class ElwcSource:
             config.elwc_doc_id,
             config.elwc_label_distribution,
             config.weight_column,
-            config.keeps_missing,
+            config.missing_value,
         )
         with_paths = [s for s in SPLITS if paths(config, s)]
         self.splits: Collection[str] = with_paths
@@ -85,9 +86,7 @@ class ElwcSource:
         """See `Source`."""
         found = self.checked(split, num_features)
         schema = self.schema_of(split, found.files)
-        lists = concatenate(self._pieces(found, num_features, schema))
-        self._measure(split, found)
-        return lists
+        return concatenate(self._pieces(found, num_features, schema))
 
     def stream(
         self,
@@ -108,7 +107,6 @@ class ElwcSource:
             found.files, num_features, schema, transform, found.add
         )
         found.finish()
-        self._measure(split, found)
         return lists
 
     def checked(self, split: str, num_features: int | None) -> shards.CheckedShards:
@@ -141,17 +139,25 @@ class ElwcSource:
     def schema_of(self, split: str, files: Sequence[str]) -> ElwcSchema:
         """Returns the names of the features in the files of a split.
 
-        Weights may be missing where nothing is trained on them.
+        Weights may be missing where nothing is trained on them, and all values of a
+        feature where training has some.
 
         Args:
             split: the split.
             files: its files.
         """
+        if split == "train":
+            self.elwc_features = features.measure_features(files[0], self.schema)
+            self.know(self.elwc_features.columns)
         weight = self.schema.weight
         if split == "train" or not weight or features.has_feature(files[0], weight):
             return self.schema
         say(not_weighted(split, files[0], weight))
         return dataclasses.replace(self.schema, weight="")
+
+    def know(self, columns: Sequence[str]) -> None:
+        """Sets `ElwcSchema.columns`."""
+        self.schema = dataclasses.replace(self.schema, columns=tuple(columns))
 
     def _tell_of_weights(self) -> None:
         """Says that prepared shards have weights that no setting asks for."""
@@ -161,10 +167,6 @@ class ElwcSource:
                 f"{given('data_dir', self._config.data_dir)} has weights, which are "
                 f"not used without {given('weight_column', writing.WEIGHT)}."
             )
-
-    def _measure(self, split: str, found: shards.CheckedShards) -> None:
-        if split == "train":
-            self.elwc_features = features.measure_features(found.files[0], self.schema)
 
     def _pieces(
         self,
