@@ -140,8 +140,8 @@ def test_items_are_scored_by_regress_over_rest(server, exported):
     found = post(server, "/versions/1:regress", body)["results"]
     np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-6)
     with pytest.raises(urllib.error.HTTPError) as error:
-        post(server, ":regress", {**body, "examples": [{"other": [1.0]}]})
-    assert "Feature: float_features" in json.load(error.value)["error"]
+        post(server, ":regress", {**body, "examples": [{"float_features": [1.0]}]})
+    assert "Key: float_features" in json.load(error.value)["error"]
 
 
 @pytest.mark.two_graphs

@@ -7,6 +7,7 @@ import pandas
 import pytest
 import tensorflow as tf
 
+from tests import elwc_files
 from tests.files import write_letor
 from tests.helpers import make_lists
 from tfr_ext import Ranker, data
@@ -131,6 +132,55 @@ def test_an_export_scores_files_with_gaps_as_training_does(kind, tmp_path):
     np.testing.assert_allclose(float(best[-1]), scores[:3].max(), rtol=1e-5)
     text = (tmp_path / "run" / "flags.cfg").read_text()
     assert "--missing=indicator" in text and run_file.settings(text) == config
+
+
+@pytest.mark.parametrize("missing", ["0", "indicator"])
+def test_features_that_protos_lack_are_missing_in_training_and_serving(
+    missing, tmp_path
+):
+    """From a file that leaves out what is 0, as TensorFlow Ranking's sample does."""
+    rng, names = np.random.default_rng(0), ["a", "b", "c"]
+    path, records = tmp_path / "all.tfrecord", []
+    for length in [3, 1, 4, 2, 5] * 3:
+        examples = [
+            {n: [rng.normal()] for n in names if rng.random() < 0.5}
+            for _ in range(length)
+        ]
+        rows = [{**x, "utility": [float(i % 3)]} for i, x in enumerate(examples)]
+        records.append(elwc_files.elwc(rows))
+    elwc_files.write(path, records)
+    where = dict.fromkeys(("train_path", "valid_path", "test_path"), str(path))
+    settings = {"elwc_features": ("a", "b", "c"), "elwc_label": "utility"}
+    config = DataConfig(dataset="elwc", missing=missing, **where, **settings)
+    result = train(
+        TrainingConfig(
+            data=config,
+            model=ModelConfig(hidden_sizes=(3,)),
+            num_epochs=1,
+            verbose="silent",
+            draw_curves=False,
+            model_dir=str(tmp_path / "run"),
+        )
+    )
+    lists = data_splits.source(config).read("test", None)
+    assert ((lists.features == 0) | np.isnan(lists.features)).sum() > 40
+    scores = exporter.load_scorer(result.paths["export"]).scores(lists, 4)
+    version = tf.saved_model.load(f"{result.paths['export']}/1")
+    served = version.signatures["elwc"]
+    protos = tf.constant([record.SerializeToString() for record in records])
+    found = served(examples=protos)["scores"].numpy()
+    found = found[np.arange(5) < lists.lengths[:, np.newaxis]]
+    np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-6)
+    # A single list, of which no item has any feature, is ranked too.
+    alone = elwc_files.write(tmp_path / "one", [elwc_files.elwc([{}, {}])])
+    ranked = RankConfig(
+        export=result.paths["export"],
+        input=alone,
+        output=str(tmp_path / "ranked.csv"),
+        dataset="elwc",
+        elwc_features=("a", "b", "c"),
+    )
+    assert rank(ranked).num_items == 2
 
 
 def test_a_model_that_cannot_fill_gaps_refuses_them(tmp_path):

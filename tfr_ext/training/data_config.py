@@ -109,11 +109,11 @@ class DataConfig(Settings):
     )
     missing: str = setting(
         "0",
-        "What becomes of missing features, such as NULL in the text: 'mean' puts the "
+        "What becomes of missing features, such as NULL in text: 'mean' puts the "
         "mean of the training items that have the feature in their place, inside the "
         "model; 'indicator' does so too, and adds a feature that is 1 where the value "
         "is missing, for each feature that some training item lacks; a number takes "
-        "their place when `dataset='text'` is read.",
+        "their place when `dataset='text'` or `dataset='elwc'` is read.",
         group="data",
     )
     list_size: int | None = setting(

@@ -1,5 +1,7 @@
 """The signatures for ranking, for single items, and TensorFlow Ranking's own."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from tests import elwc_files
 from tests.helpers import assert_same_scores, make_lists, needs_tfr
 from tfr_ext import data, models
+from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.evaluation import trec
 from tfr_ext.training import exporter
 from tfr_ext.training.exporting import signatures
@@ -128,13 +131,33 @@ def test_protos_give_the_scores_of_their_features(version):
     np.testing.assert_allclose(alone, raw.ravel(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["a", "b", "c"])
-def test_single_items_need_every_feature(version, name):
-    proto = tf.train.Example.FromString(protos_of(np.ones([1, 4]))[1][0])
-    del proto.features.feature[name]
-    regress = tf.saved_model.load(version).signatures[REGRESS]
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"Feature: {name}"):
-        regress(inputs=tf.constant([proto.SerializeToString()]))
+@pytest.mark.parametrize("missing", [0.0, -1.5, np.nan])
+def test_absent_features_are_missing_ones(missing):
+    """As numbers of a model that fills in nothing; another one takes NaN."""
+    lists = make_lists([6], num_features=4)
+    lists.features[0] = np.nan
+    fills = models.feature_transforms([], lists, "mean") if np.isnan(missing) else None
+    model = models.model_builder(4, models.MLPScorer([8]), fills).build()
+    # A model that fills in features needs no telling.
+    number = {} if np.isnan(missing) else {"missing_value": missing}
+    functions = signatures.signatures(model, dataclasses.replace(NAMED, **number))
+    for name, columns in (("a", [0]), ("b", [1, 2]), ("c", [3])):
+        features = np.ones([1, 2, 4], np.float32)
+        whole, items = protos_of(features[0])
+        whole = ExampleListWithContext.FromString(whole)
+        for example in whole.examples:
+            example.features.feature.pop(name, None)
+        whole.context.features.feature.pop(name, None)
+        item = tf.train.Example.FromString(items[0])
+        del item.features.feature[name]
+        features[..., columns] = missing
+        raw = functions["serving_default"](tf.constant(features))["scores"].numpy()
+        serialised = tf.constant([whole.SerializeToString()])
+        assert_same_scores(functions["elwc"](serialised)["scores"].numpy(), raw)
+        serialised = tf.constant([item.SerializeToString()])
+        assert_same_scores(
+            functions[REGRESS](serialised)["outputs"].numpy(), raw[0, :1]
+        )
 
 
 def test_methods_are_those_that_a_server_expects(version):

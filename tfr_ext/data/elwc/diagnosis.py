@@ -16,6 +16,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from tfr_ext.core.checks import near
+from tfr_ext.core.settings import is_finite
 from tfr_ext.data import text_files
 from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.data.errors import DataFormatError
@@ -86,7 +87,7 @@ class ElwcSchema:
                     raise ValueError(f"{name!r} has two uses: {self}.")
         if not self.features and not self.context_features:
             raise ValueError("`features` must name at least one feature.")
-        if math.isinf(np.float32(self.missing_value)):
+        if not (math.isnan(self.missing_value) or is_finite(self.missing_value)):
             raise ValueError(
                 "`missing_value` must be a finite number or NaN. Received: "
                 f"{self.missing_value}."

@@ -215,10 +215,11 @@ class ElwcReader:
                 first,
             )
         if self._num_absent:
+            value = self._schema.missing_value
             logging.warning(
-                "Replaced %d absent values of features by %g: %s.",
+                "%d values of features were absent and are %s: %s.",
                 self._num_absent,
-                self._schema.missing_value,
+                "missing" if np.isnan(value) else f"{value:g}",
                 first,
             )
         if self._num_dropped == self._num_queries and not may_be_empty:
