@@ -286,13 +286,14 @@ def test_a_wrong_example_is_told_with_its_place(tmp_path, change, told):
     ("record", "told"),
     [
         (b"\xff\xff", "expected a serialised ExampleListWithContext"),
+        (b"\x0a\x03\x0a\x01\xff", "expected a serialised ExampleListWithContext"),
         (b"", "the list is empty"),
         (elwc([], query_id=[b"x"]), "the list is empty"),
         (elwc([GOOD], query_id=[b"a"]), "query 'a' occurred before, at {path}, rec"),
         (elwc([GOOD], query_id=[b""]), "'query_id' is '', expected text"),
         (elwc([GOOD], query_id=[b"a", b"b"]), "'query_id' is a bytes_list of 2"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_a_wrong_record_is_told_with_its_place(tmp_path, record, told):
     path = write(tmp_path / "a", [elwc([GOOD], query_id=[b"a"]), record])

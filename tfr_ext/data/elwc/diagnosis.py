@@ -162,12 +162,7 @@ class Chunk:
 
 
 def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
-    """Returns the widths in the data, those in the first example with each feature.
-
-    Args:
-        records: the records of the first file, of which as few are read as possible.
-        path: the file.
-        schema: names of the features.
+    """Returns the widths in the first example of a file with each feature.
 
     Raises:
         DataFormatError: if a record cannot be read, or none has a feature.
@@ -185,24 +180,17 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
                     kinds[name] = len(values[1]), values[0]
         if all(name in x for names, x in zip(wanted, found) for name in names):
             break
+    widths, integers = [], []
     for place, names, kinds in zip(("example", "context"), wanted, found):
-        for name in names:
+        integers.append(frozenset(x for x in kinds if kinds[x][1] == "int64_list"))
+        for name in (x for x in names if x not in kinds):
             known = [x == name or x.startswith(f"{name}[") for x in schema.columns]
-            if name not in kinds and not any(known):
-                raise DataFormatError(
-                    f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
-                    + near(name, [*kinds]),
-                    path,
-                )
-            kinds.setdefault(name, (sum(known), ""))
-    widths = [
-        tuple(kinds[name][0] for name in names) for names, kinds in zip(wanted, found)
-    ]
-    of_items, of_lists = (
-        frozenset(name for name, (_, kind) in kinds.items() if kind == "int64_list")
-        for kinds in found
-    )
-    return Widths(widths[0], widths[1], grades, (of_items, of_lists))
+            if not any(known):
+                told = f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
+                raise DataFormatError(told + near(name, [*kinds]), path)
+            kinds[name] = sum(known), ""
+        widths.append(tuple(kinds[name][0] for name in names))
+    return Widths(widths[0], widths[1], grades, (integers[0], integers[1]))
 
 
 def _messages(
@@ -284,12 +272,7 @@ def parse_slowly(
 
 
 def filled(features: np.ndarray, missing_value: float) -> tuple[np.ndarray, int]:
-    """Returns features with a value in place of `ABSENT`, and how often it was there.
-
-    Args:
-        features: float32 features.
-        missing_value: the value.
-    """
+    """Returns features with a value in place of `ABSENT`, and the number of these."""
     absent = features.view(np.uint32) == ABSENT.view(np.uint32)
     return np.where(absent, np.float32(missing_value), features), int(absent.sum())
 
@@ -306,7 +289,7 @@ def parse_context(
         ValueError: if something is wrong; the message says what was expected.
     """
     parts = [
-        _feature(context, name, width, schema)
+        _numbers(context, name, width, schema.missing_value)
         for name, width in zip(schema.context_features, widths.context)
     ]
     features = np.concatenate([np.zeros(0, np.float32), *parts])
@@ -322,7 +305,7 @@ def parse_example(
         ValueError: if something is wrong; the message says what was expected.
     """
     parts = [
-        _feature(example, name, width, schema)
+        _numbers(example, name, width, schema.missing_value)
         for name, width in zip(schema.features, widths.features)
     ]
     label = np.float32(0)
@@ -352,16 +335,13 @@ def parse_example(
 
 
 def _parse(record: bytes) -> Any:
+    told = "the list is empty, expected an ExampleListWithContext with examples"
     try:
         elwc = ExampleListWithContext.FromString(record)
     except DecodeError:
-        told = f"expected a serialised ExampleListWithContext{_other_kind(record)}"
-        raise ValueError(told) from None
-    if not elwc.examples:
-        raise ValueError(
-            "the list is empty, expected an ExampleListWithContext with examples"
-            + _other_kind(record)
-        )
+        elwc, told = None, "expected a serialised ExampleListWithContext"
+    if elwc is None or not elwc.examples:
+        raise ValueError(told + _other_kind(record))
     return elwc
 
 
@@ -397,28 +377,25 @@ def _shown(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names[:8])) + (", ..." if names[8:] else "") or "nothing"
 
 
-def _feature(
-    example: tf.train.Example, name: str, width: int, schema: ElwcSchema
-) -> np.ndarray:
-    """Returns the numbers of a feature, each `ABSENT` if the example lacks it."""
-    if not _width(example, name):
-        return np.full(width, ABSENT)
-    return _numbers(example, name, width, math.isnan(schema.missing_value))
-
-
 def _numbers(
-    example: tf.train.Example, name: str, width: int, missing: bool = False
+    example: tf.train.Example,
+    name: str,
+    width: int,
+    missing_value: float | None = None,
 ) -> np.ndarray:
-    """Returns the numbers of a feature, which must be there and finite.
+    """Returns the numbers of a feature, which must be finite.
 
     Args:
         example: the example, or a context.
         name: the feature.
         width: how many numbers there must be.
-        missing: whether they may be NaN.
+        missing_value: what becomes of absent ones, which are `ABSENT` here; NaN if they
+            may be NaN, too. None if they must be there.
     """
     kind, values = _values(example.features.feature.get(name))
     if not len(values):
+        if missing_value is not None:
+            return np.full(width, ABSENT)
         present = [*example.features.feature]
         if name in present:
             raise ValueError(f"{name!r} has no value")
@@ -430,7 +407,9 @@ def _numbers(
         raise ValueError(f"{name!r} has {len(values)} values, expected {number}")
     numbers = np.array(values).astype(np.float32)
     numbers[np.isnan(numbers)] = np.nan  # Not `ABSENT`.
-    fine = np.isfinite(numbers) | (missing & np.isnan(numbers))
+    fine = np.isfinite(numbers)
+    if missing_value is not None and math.isnan(missing_value):
+        fine |= np.isnan(numbers)
     if not fine.all():
         wrong = int(np.flatnonzero(~fine)[0])
         raise ValueError(

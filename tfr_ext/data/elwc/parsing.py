@@ -3,7 +3,8 @@
 The ops refuse a few records that the format allows, and do not say which number is
 wrong. So nothing here raises an error that users see: records in any doubt are read
 again, one by one, by `diagnosis`. Inside an example, the ops also take a little that
-protobuf refuses, such as a feature whose name is not UTF-8 and that nobody asked for.
+protobuf refuses, such as a feature whose name is not UTF-8 and that nobody asked for,
+and of two lists in one feature, which no library writes, they read the first.
 """
 
 from __future__ import annotations

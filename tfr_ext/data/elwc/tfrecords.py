@@ -129,7 +129,7 @@ def map_records(
             for _ in range(number):
                 try:
                     found = next(iterator, None)
-                except tf.errors.OpError:
+                except (tf.errors.OpError, UnicodeDecodeError):  # Of its message.
                     return
                 if found is None:  # TensorFlow finds fewer records.
                     return
