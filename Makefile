@@ -117,7 +117,7 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-gbm
 
 fuzz: $(VENV)/.installed-test
 	TFR_EXT_FUZZ=20000 $(RUN) -m pytest tests/data/letor/test_fuzz.py \
-	tests/data/elwc/test_fuzz.py
+	tests/data/elwc/test_fuzz.py tests/evaluation/test_fuzz.py
 	TFR_EXT_FUZZ=10 $(RUN) -m pytest -n 2 tests/losses/test_extremes.py \
 	tests/losses/tfr/test_tfr_extremes.py
 

@@ -205,20 +205,66 @@ def test_mq2008_agrees(real_data, tmp_path):
     assert_ir_measures_agree(values, lists, run, qrels, IR_MEASURES)
 
 
+BAD_NUMBERS = ["1_0", "high", "nan", "\u0663", "0x1", "9" * 40, "-" + "9" * 400, ""]
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         ("q0 Q0 q0-1 1 0.5", "expected `query Q0 document rank score tag`"),
-        ("q0 Q0 q0-1 1 high tag", "finite score"),
-        ("q0 Q0 q0-1 1 nan tag", "finite score"),
+        *((f"q0 Q0 d 1 {text} tag", "with a finite score") for text in BAD_NUMBERS),
+        ("q0 Q0 d 1 1 t\0", "Found: a NUL byte"),
+        ("q0 Q0 d 1 1 t \0", "Found: a NUL byte"),
+        ("# \0", "Found: a NUL byte"),
+        ("q0 Q0 d 1 1 t\rq0 Q0 e 1 1 t", "expected `query Q0 document rank score tag`"),
         ("q0 Q0 q0-2 1 0.1 tag", "comes twice"),
     ],
 )
 def test_bad_lines_of_a_run_are_told(tmp_path, line, told):
     path = tmp_path / "run"
-    path.write_text(f"q0 Q0 q0-2 1 0.7 tag\n{line}\n")
+    path.write_text(f"q0 Q0 q0-2 1 0.7 tag\n{line}\n", newline="")
     with pytest.raises(ValueError, match=f"run:2: .*{told}"):
         evaluation.read_run(str(path), make_lists([3]))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        *(("q 0 d", "`query 0 document grade`"), ("q 0 d 1 1", "an integer grade")),
+        *((f"q 0 d {text}", "an integer grade") for text in [*BAD_NUMBERS, "2.0"]),
+        ("q 0 d 16777217", "an integer grade up to 16777216. Found"),
+        ("q 0 d -" + "9" * 5000, "an integer grade up to 16777216. Found"),
+        *((f"{line}\0", "Found: a NUL byte") for line in ("q 0 d 1", "q 0 d 1 ", "#")),
+        ("q 0 a 1", "comes twice"),
+    ],
+)
+def test_bad_lines_of_qrels_are_told(tmp_path, line, told):
+    path = tmp_path / "qrels"
+    path.write_text(f"q 0 a 16777216\n{line}\n", newline="")
+    with pytest.raises(ValueError, match=f"qrels:2: .*{told}"):
+        evaluation.read_qrels(str(path))
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_comments_and_words_after_the_tag_are_left_out(tmp_path, ending):
+    path = tmp_path / "file"
+    lines = [
+        *("# produced by X", " #", "# grades are 3", "#by Q0 d one 0.5 tag", ""),
+        *("# of 5 6 7 8", "#q1 Q0 d 1 high tag", "#q1 0 d 2.0"),
+    ]
+    run = ["q Q0 # 1 2 t#1 more # words", "#q1 Q0 d 1 0.5 tag", "q Q0 d#2 2 1 t"]
+    path.write_text(ending.join([*lines, *run, *lines]), newline="")
+    found = evaluation.read_run(str(path))
+    assert found.documents == {"q": {"#": 2, "d#2": 1}, "#q1": {"d": 0.5}}
+    assert found.tag == "t#1"
+    path.write_text(ending.join([*lines, "#q1 0 # 2", "q Q0 d#2 -1", *lines]))
+    lists = evaluation.read_qrels(str(path))
+    assert (lists.query_ids, lists.doc_ids) == (["#q1", "q"], ["#", "d#2"])
+    assert lists.labels.tolist() == [2, 0]
+    path.write_text("# only comments\n")
+    assert not evaluation.read_run(str(path)).documents
+    with pytest.raises(ValueError, match="file: expected at least one judgement"):
+        evaluation.read_qrels(str(path))
 
 
 def test_a_run_of_other_queries_is_told(tmp_path):
@@ -226,3 +272,11 @@ def test_a_run_of_other_queries_is_told(tmp_path):
     path.write_text("x Q0 d 1 0.7 tag\n")
     with pytest.raises(ValueError, match="no query of the run"):
         evaluation.read_run(str(path), make_lists([3]))
+
+
+def test_an_infinite_gain_is_told():
+    lists = make_lists([2, 1], labels=[0, 1, 2000])
+    values = evaluation.per_query(lists, np.ones(3), ["ndcg"])
+    np.testing.assert_array_equal(values["ndcg"][1], 1)
+    with pytest.raises(ValueError, match="dcg is infinite: the gain of label 2000"):
+        evaluation.per_query(lists, np.ones(3), ["dcg"])

@@ -136,3 +136,17 @@ def test_wrong_directories(tmp_path):
     (tmp_path / "a" / "metrics.json").write_text("{")
     with pytest.raises(ValueError, match="metrics.json: expected a JSON object"):
         runs.read("A", [first])
+
+
+def test_names_are_one_however_a_file_spells_them(tmp_path):
+    """Files of other programs may have names as they are."""
+    folds = []
+    for name, queries in (("a", ["red shoes", "a\u00a0b"]), ("b", ["red%20shoes"])):
+        queries += ["a%C2%A0b"][: 2 - len(queries)]
+        folder = write_run(tmp_path / name, {"map": [0.5, 1]}, queries)
+        (member,) = runs.read(name, [folder]).members
+        folds.append(member.queries)
+    assert folds == [("red%20shoes", "a%C2%A0b")] * 2
+    folder = write_run(tmp_path / "c", {"map": [0, 1]}, ["red shoes", "red%20shoes"])
+    with pytest.raises(ValueError, match="c/per_query.tsv:3: query 'red%20shoes' come"):
+        runs.read("C", [folder])

@@ -54,7 +54,9 @@ NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 """A decimal number: stricter than Python's float, which takes `1_0`, `nan`, `inf`."""
 _NUMBER = re.compile(NUMBER.decode())
 _NOT_FINITE = ("nan", "inf", "-inf")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = re.compile(r"([+-]?)0*([0-9]+)")
+# `int` refuses thousands of digits with another message.
+_MOST_DIGITS = 100
 _WORD = re.compile(r"[^ \t\r\v\f]+")
 _NOT_IN_A_WORD = re.compile(r"[\x00-\x20\x7f]")
 # What `str.split` splits at, control characters, and what reads as a byte order mark.
@@ -258,6 +260,9 @@ def words(line: str) -> list[str]:
         >>> words("q\u00a01 Q0\td")
         ['q\xa01', 'Q0', 'd']
     """
+    # Of what is printable in ASCII, `str.split` splits at blanks only, and fast.
+    if line.isascii() and line.isprintable():
+        return line.split()
     return _WORD.findall(line)
 
 
@@ -330,15 +335,24 @@ def parse_number(text: str, finite: bool = True) -> float:
     return float(text)
 
 
-def parse_integer(text: str) -> int:
+def parse_integer(text: str, most: int | None = None) -> int:
     """Reads a decimal integer, more strictly than `int`.
 
+    Args:
+        text: the integer.
+        most: the highest absolute value allowed, if there is one.
+
     Raises:
-        ValueError: if it is not an integer.
+        ValueError: if it is not an integer, or has too many digits.
     """
-    if not _INTEGER.fullmatch(text):
+    parts = _INTEGER.fullmatch(text)
+    if not parts:
         raise ValueError(f"expected an integer. Found: {text[:60]!r}")
-    return int(text)
+    sign, digits = parts.groups()
+    if len(digits) > _MOST_DIGITS or (most is not None and int(digits) > most):
+        limit = f"{_MOST_DIGITS} digits" if most is None else most
+        raise ValueError(f"expected an integer up to {limit}. Found: {text[:60]!r}")
+    return int(sign + digits)
 
 
 def _check_encoding(head: bytes, path: str) -> None:

@@ -206,8 +206,8 @@ def per_query(
 
     Raises:
         ValueError: if there is not exactly one finite score per item, a label is above
-            the `max_label` that ERR uses, or ties are broken by document name and
-            `lists` has no names.
+            the `max_label` that ERR uses or so large that DCG is infinite, or ties are
+            broken by document name and `lists` has no names.
 
     Examples:
         >>> features, labels = np.zeros([2, 1], np.float32), np.float32([0, 1])
@@ -254,6 +254,11 @@ def per_query(
                 tf.constant(labels), tf.constant(padded), tf.constant(mask)
             )
             results[name][chosen] = np.where(empty, np.nan, values)
+            if np.isinf(results[name]).any():
+                raise ValueError(
+                    f"{name} is infinite: the gain of label {largest:g} is too large "
+                    "for a 64-bit float. `gain='linear'` has no such limit."
+                )
     return fill_empty(results, convention.empty_list)
 
 

@@ -290,8 +290,8 @@ def _read_table(
         any_number: whether NaN and infinity are allowed.
 
     Returns:
-        The cells of the first column, and the other columns as numbers, NaN for empty
-        cells.
+        The cells of the first column, as `text_files.encoded_name` writes them, and the
+        other columns as numbers, NaN for empty cells.
     """
     lines = text_files.read_lines(path)
     header = next(lines, (1, ""))[1].split("\t")
@@ -303,6 +303,8 @@ def _read_table(
     rows: dict[str, list[float]] = {}
     for number, line in lines:
         first, *cells = line.split("\t")
+        # Files that were not written here may have names as they are.
+        first = text_files.encoded_name(first)
         if len(cells) != len(header) - 1:
             raise ValueError(
                 f"{path}:{number}: expected {len(header)} cells, as the header has. "

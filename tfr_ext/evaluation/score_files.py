@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
+import os
 
 import numpy as np
 
@@ -65,16 +65,22 @@ def _text(path: str) -> np.ndarray:
     return np.array(scores, np.float64)
 
 
+@np.errstate(over="ignore")  # `read_scores` refuses what becomes infinite.
 def _array(path: str) -> np.ndarray:
     if text_files.is_pipe(path):
         raise ValueError(f"{path}: expected a file with an array. Found: a pipe.")
     try:
-        scores = np.load(path, allow_pickle=False)
-    except (EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: {error}") from error
+        # Mapped, so that memory is needed only for what the file really has.
+        scores = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as error:  # A damaged header raises errors of any type.
+        raise ValueError(
+            f"{path}: expected an array, as np.save writes it. Found: {error}"
+        ) from error
     # For an archive, np.load does not return an array.
     if (
-        not isinstance(scores, np.ndarray)
+        not isinstance(scores, np.memmap)
         or scores.ndim != 1
         or scores.dtype.kind not in "iuf"
     ):
@@ -82,4 +88,9 @@ def _array(path: str) -> np.ndarray:
             f"{path}: expected an array of numbers of one dimension. Found: "
             + " ".join(str(getattr(scores, a, "")) for a in ("dtype", "shape")).strip()
         )
-    return np.asarray(scores, np.float64)
+    end, size = scores.offset + scores.nbytes, os.path.getsize(path)
+    if end != size:
+        raise ValueError(
+            f"{path}: expected the {end} bytes that its header promises. Found: {size}."
+        )
+    return np.array(scores, np.float64)

@@ -5,8 +5,12 @@ identifier, whereas here ties are broken by position. If scores tie, the later o
 therefore lowered in the run file by the smallest steps of a 32-bit float that make them
 distinct.
 
-Names are words there, as `trec_names` encodes them. Readers decode nothing; names of
-lists are encoded before they are joined with a file.
+Names are words there, as `trec_names` encodes them. Readers decode nothing, and encode
+what another program did not; names of lists are encoded before they are joined with a
+file.
+
+A line that begins with `#` is a comment, as in trec_eval 10, unless its fields are
+those of the file: a name may begin with `#` too.
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +28,15 @@ from tfr_ext.core.files import text_file
 from tfr_ext.data import text_files
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation.trec_names import QueryNames, document_names
+
+_RUN = "`query Q0 document rank score tag` with a finite score"
+# The highest integer below which a 32-bit float holds all.
+_HIGHEST_GRADE = 1 << 24
+_QRELS = f"`query 0 document grade` with an integer grade up to {_HIGHEST_GRADE}"
+# From here on, numbers become infinite as 32-bit floats.
+_INFINITE = 2.0**128 - 2.0**103
+# The second field of a line, and the rank, of which comments have other words.
+_COUNT = re.compile(r"Q?[0-9]+")
 
 
 def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> None:
@@ -148,12 +163,7 @@ class TrecRun:
         Raises:
             ValueError: if two queries, or two documents of one, have the same name.
         """
-        return {
-            query: _encoded(query, documents)
-            for query, documents in zip(
-                QueryNames()(self.documents), self.documents.values()
-            )
-        }
+        return _encoded(self.documents)
 
     def missing(self, lists: RankingLists) -> list[str]:
         """Returns the judged queries that the run lacks."""
@@ -215,16 +225,24 @@ class TrecRun:
         return joined, ranks
 
 
-def _encoded(query: str, documents: Mapping[str, float]) -> Mapping[str, float]:
-    """Returns the scores of documents by their names in files."""
-    names = list(map(text_files.encoded_name, documents))
-    if names == list(documents):
-        return documents
-    found = dict(zip(names, documents.values()))
-    if len(found) < len(names):
+def _encoded(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Returns values of documents of queries by the names that files have for both."""
+    queries = QueryNames()(found)
+    return {
+        query: _encoded_documents(query, values)
+        for query, values in zip(queries, found.values())
+    }
+
+
+def _encoded_documents(query: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    together = "".join(values)
+    if together.isascii() and together.isprintable() and " " not in together:
+        return values
+    found = dict(zip(map(text_files.encoded_name, values), values.values()))
+    if len(found) < len(values):
         raise ValueError(
-            f"Two documents of query {query!r} of a run differ only in how blanks in "
-            "their names are written."
+            f"Two documents of query {query!r} differ only in how blanks in their "
+            "names are written."
         )
     return found
 
@@ -272,19 +290,46 @@ def read_run(path: str, lists: RankingLists | None = None) -> TrecRun:
 
     Args:
         path: the file, with lines `query Q0 document rank score tag`, compressed with
-            gzip or not; scores are read as 32-bit floats.
+            gzip or not; scores are read as 32-bit floats. Ranks, and words after the
+            tag, are ignored.
         lists: judged lists, at least one of which the run must have.
 
+    Returns:
+        The run, with names and tag as `trec_names` encodes them.
+
     Raises:
-        ValueError: if a line has another form, a score that is not a finite decimal
-            number, or a document that its query already has (the message names the file
-            and the line), or if no query of the run is judged.
+        ValueError: if a line has another form or a NUL byte, a score that is not a
+            finite decimal number, or a document that its query already has (the message
+            names the file and the line), if two names differ only in how blanks are
+            written, or if no query of the run is judged.
         OSError: if the file cannot be read.
     """
-    run = _parse_run(path)
-    if lists is not None and len(run.missing(lists)) == lists.num_lists:
+    run: dict[str, dict[str, float]] = {}
+    first_tag = ""
+    for number, line in text_files.read_lines(path):
+        cells = text_files.words(line)
+        if not cells:
+            continue
+        try:
+            query, middle, document, rank, text, tag = cells[:6]
+            score = text_files.parse_number(text)
+            if not abs(score) < _INFINITE or not _is_whole(line, cells, 6):
+                raise ValueError
+            if query[0] == "#" and not (_is_count(middle) and _is_count(rank)):
+                continue
+        except ValueError:
+            if _is_comment(line, cells):
+                continue
+            raise _malformed(path, number, line, _RUN) from None
+        documents = run.setdefault(query, {})
+        if document in documents:
+            raise _twice(path, number, document, query)
+        documents[document] = float(np.float32(score))
+        first_tag = first_tag or tag
+    found = TrecRun(_encoded_in(path, run), text_files.encoded_name(first_tag))
+    if lists is not None and len(found.missing(lists)) == lists.num_lists:
         raise ValueError(f"{path}: no query of the run is among the judged queries.")
-    return run
+    return found
 
 
 def read_qrels(path: str) -> RankingLists:
@@ -294,76 +339,88 @@ def read_qrels(path: str) -> RankingLists:
         path: the file, with lines `query 0 document grade`, compressed with gzip or
             not. Grades below 0 become 0, as trec_eval counts them as irrelevant.
 
+    Returns:
+        The lists, with names as `trec_names` encodes them.
+
     Raises:
-        ValueError: if a line has another form, or a document that its query already has
-            (the message names the file and the line), or if there is no line.
+        ValueError: if a line has another form or a NUL byte, a grade that is not an
+            integer or beyond 2**24, or a document that its query already has (the
+            message names the file and the line), if two names differ only in how blanks
+            are written, or if there is no line.
         OSError: if the file cannot be read.
 
     Examples:
         >>> import os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "qrels.trec")
         >>> with open(path, "w") as file:
-        ...     _ = file.write("q1 0 a 2\nq1 0 b 0\nq2 0 a 1\n")
+        ...     _ = file.write("# pooled\nq1 0 a 2\nq1 0 b 0\nq2 0 a 1\n")
         >>> lists = read_qrels(path)
         >>> lists.query_ids, lists.doc_ids, lists.labels.tolist()
         (['q1', 'q2'], ['a', 'b', 'a'], [2.0, 0.0, 1.0])
     """
-    found: dict[str, dict[str, int]] = {}
+    judged: dict[str, dict[str, int]] = {}
+    known: dict[str, int] = {}
     for number, line in text_files.read_lines(path):
         cells = text_files.words(line)
         if not cells:
             continue
         try:
-            query, _, document, grade = cells
-            value = int(grade)
+            query, middle, document, grade = cells
+            if grade not in known:
+                known[grade] = text_files.parse_integer(grade, _HIGHEST_GRADE)
+            if not _is_whole(line, cells, 4):
+                raise ValueError
+            if query[0] == "#" and not _is_count(middle):
+                continue
         except ValueError:
-            raise ValueError(
-                f"{path}:{number}: expected `query 0 document grade` with an integer "
-                f"grade. Found: {line.strip()[:60]!r}"
-            ) from None
-        of_query = found.setdefault(query, {})
+            if _is_comment(line, cells):
+                continue
+            raise _malformed(path, number, line, _QRELS) from None
+        of_query = judged.setdefault(query, {})
         if document in of_query:
-            raise ValueError(
-                f"{path}:{number}: document {document!r} comes twice for query "
-                f"{query!r}."
-            )
-        of_query[document] = max(0, value)
-    if not found:
+            raise _twice(path, number, document, query)
+        of_query[document] = known[grade]
+    if not judged:
         raise ValueError(f"{path}: expected at least one judgement. Found: none.")
+    found = _encoded_in(path, judged)
     labels = [grade for of_query in found.values() for grade in of_query.values()]
     return RankingLists(
         features=np.zeros([len(labels), 0], np.float32),
-        labels=np.array(labels, np.float32),
+        labels=np.maximum(np.array(labels, np.float32), 0),
         row_splits=np.cumsum([0, *map(len, found.values())]),
         query_ids=list(found),
         doc_ids=[document for of_query in found.values() for document in of_query],
     )
 
 
-def _parse_run(path: str) -> TrecRun:
-    run: dict[str, dict[str, float]] = {}
-    first_tag = ""
-    for number, line in text_files.read_lines(path):
-        cells = text_files.words(line)
-        if not cells:
-            continue
-        try:
-            query, _, document, _, text, tag = cells
-            with np.errstate(over="ignore"):
-                score = float(np.float32(text_files.parse_number(text)))
-            if not np.isfinite(score):
-                raise ValueError
-        except ValueError:
-            raise ValueError(
-                f"{path}:{number}: expected `query Q0 document rank score tag` "
-                f"with a finite score. Found: {line.strip()[:60]!r}"
-            ) from None
-        documents = run.setdefault(query, {})
-        if document in documents:
-            raise ValueError(
-                f"{path}:{number}: document {document!r} comes twice for query "
-                f"{query!r}."
-            )
-        documents[document] = score
-        first_tag = first_tag or tag
-    return TrecRun(run, first_tag)
+def _is_whole(line: str, cells: Sequence[str], fields: int) -> bool:
+    """True if a line has no NUL, nor, beyond its fields, lines that end with CR."""
+    return "\0" not in line and (len(cells) == fields or "\r" not in line)
+
+
+def _is_count(word: str) -> bool:
+    return _COUNT.fullmatch(word) is not None
+
+
+def _is_comment(line: str, cells: Sequence[str]) -> bool:
+    return cells[0].startswith("#") and "\0" not in line
+
+
+def _malformed(path: str, number: int, line: str, expected: str) -> ValueError:
+    found = "a NUL byte" if "\0" in line else repr(line.strip()[:60])
+    return ValueError(f"{path}:{number}: expected {expected}. Found: {found}")
+
+
+def _twice(path: str, number: int, document: str, query: str) -> ValueError:
+    return ValueError(
+        f"{path}:{number}: document {document!r} comes twice for query {query!r}."
+    )
+
+
+def _encoded_in(
+    path: str, found: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    try:
+        return _encoded(found)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
