@@ -86,6 +86,10 @@ LINES = {
     "letor range": (read_range, "1 qid:NAME 1:NUMBER\n"),
     "csv": (read_csv, "query,x,label,doc\nNAME,NUMBER,1,NAME\n"),
     "run": (read_run, "NAME Q0 NAME 1 NUMBER tag\nNAME Q0 d 2 -3 tag\n"),
+    "qrels": (
+        lambda path: plain(evaluation.read_qrels(path)),
+        "NAME 0 NAME NUMBER\nNAME 0 d 1\n",
+    ),
     "scores": (lambda path: evaluation.read_scores(path, 2).tolist(), "NUMBER\n1\n"),
     "per query": (read_per_query, "query\tmap\nNAME\tNUMBER\n"),
     "history": (read_history, "epoch\tloss\n1\tNUMBER\n"),
@@ -136,7 +140,7 @@ def test_only_decimal_digits_are_numbers(reader, number, path):
 
 @pytest.mark.parametrize("reader", WITH_NAMES)
 def test_names_keep_their_no_break_space(reader, path):
-    space = "%C2%A0" if reader in ("run", "per query") else "\\xa0"
+    space = "%C2%A0" if reader in ("run", "qrels", "per query") else "\\xa0"
     assert NBSP_NAME.replace("\u00a0", space) in repr(
         written(path, reader, name=NBSP_NAME)
     )

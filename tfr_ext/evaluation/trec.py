@@ -313,12 +313,12 @@ def read_run(path: str, lists: RankingLists | None = None) -> TrecRun:
         try:
             query, middle, document, rank, text, tag = cells[:6]
             score = text_files.parse_number(text)
-            if not abs(score) < _INFINITE or not _is_whole(line, cells, 6):
+            if not abs(score) < _INFINITE or not _is_one_line(line, cells, 6):
                 raise ValueError
             if query[0] == "#" and not (_is_count(middle) and _is_count(rank)):
                 continue
         except ValueError:
-            if _is_comment(line, cells):
+            if cells[0].startswith("#"):
                 continue
             raise _malformed(path, number, line, _RUN) from None
         documents = run.setdefault(query, {})
@@ -368,12 +368,12 @@ def read_qrels(path: str) -> RankingLists:
             query, middle, document, grade = cells
             if grade not in known:
                 known[grade] = text_files.parse_integer(grade, _HIGHEST_GRADE)
-            if not _is_whole(line, cells, 4):
+            if not _is_one_line(line, cells, 4):
                 raise ValueError
             if query[0] == "#" and not _is_count(middle):
                 continue
         except ValueError:
-            if _is_comment(line, cells):
+            if cells[0].startswith("#"):
                 continue
             raise _malformed(path, number, line, _QRELS) from None
         of_query = judged.setdefault(query, {})
@@ -393,22 +393,23 @@ def read_qrels(path: str) -> RankingLists:
     )
 
 
-def _is_whole(line: str, cells: Sequence[str], fields: int) -> bool:
-    """True if a line has no NUL, nor, beyond its fields, lines that end with CR."""
-    return "\0" not in line and (len(cells) == fields or "\r" not in line)
+def _is_one_line(line: str, cells: Sequence[str], fields: int) -> bool:
+    """False for words after the fields that another line ending with CR may be."""
+    return len(cells) == fields or "\r" not in line
 
 
 def _is_count(word: str) -> bool:
     return _COUNT.fullmatch(word) is not None
 
 
-def _is_comment(line: str, cells: Sequence[str]) -> bool:
-    return cells[0].startswith("#") and "\0" not in line
-
-
 def _malformed(path: str, number: int, line: str, expected: str) -> ValueError:
-    found = "a NUL byte" if "\0" in line else repr(line.strip()[:60])
-    return ValueError(f"{path}:{number}: expected {expected}. Found: {found}")
+    found = line.strip()
+    hint = ""
+    if found.startswith("{"):  # As ranx writes them, if it is not told otherwise.
+        hint = "\nIf this is JSON of ranx, save it as TREC: save(PATH, kind='trec')"
+    return ValueError(
+        f"{path}:{number}: expected {expected}. Found: {found[:60]!r}{hint}"
+    )
 
 
 def _twice(path: str, number: int, document: str, query: str) -> ValueError:
