@@ -1,5 +1,6 @@
 """Evaluates an exported model, a TREC run, or scores in a file, on judged lists.
 
+python -m pipelines.evaluate --run=FILE --qrels=FILE
 python -m pipelines.evaluate --dataset=text --test_path=FILE --export=DIR
 python -m pipelines.evaluate --dataset=text --test_path=FILE --run=FILE
 python -m pipelines.evaluate --dataset=text --test_path=FILE --scores=FILE
@@ -22,8 +23,8 @@ from tfr_ext.training.evaluator import evaluate as evaluate_as
 FLAGS = flags.FLAGS
 
 _MOST_USED = (
-    *("dataset", "test_path", "export", "run", "scores", "output_dir", "metrics"),
-    *("gain", "empty_list", "print_per_query"),
+    *("dataset", "test_path", "export", "run", "qrels", "scores", "output_dir"),
+    *("metrics", "gain", "empty_list", "print_per_query"),
 )
 
 

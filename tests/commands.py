@@ -24,7 +24,7 @@ _DATA = ("train_path", "valid_path", "test_path", "data_dir", "manual_dir", "fla
 PATHS = {
     "train": ("model_dir", "rerank_run", *_DATA),
     "train_gbm": ("model_dir", "rerank_run", *_DATA),
-    "evaluate": ("export", "run", "scores", "output_dir", *_DATA),
+    "evaluate": ("export", "run", "qrels", "scores", "output_dir", *_DATA),
     "compare": ("output_dir", "flagfile"),
     "experiment": ("output_dir", "cells_dir", "run_path", "valid_run_path", *_DATA),
     "export": ("model_dir", "export_dir", "flagfile"),

@@ -1,6 +1,7 @@
 """Every metric against the field's own tools, where they define it."""
 
 import dataclasses
+import json
 import shutil
 
 import ir_measures
@@ -11,6 +12,7 @@ from ir_measures import AP, ERR, RR, P, R, Success, nDCG
 
 from tests.helpers import make_lists
 from tfr_ext import data, evaluation
+from tfr_ext.training import EvaluationConfig, MetricsConfig, evaluate
 
 # Ties, lists of one, lists without anything relevant, long lists.
 LENGTHS = [1, 1, 2, 3, 5, 8, 13, 40, 120] * 4
@@ -188,6 +190,46 @@ def test_a_foreign_run_agrees_with_trec_eval(tmp_path):
     values = evaluation.per_query(again, ranks, NAMES, CONVENTION)
     # ir-measures breaks ties by its own rules, so of the run as written.
     assert_ir_measures_agree(values, lists, written, qrels, IR_MEASURES)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_and_qrels_alone_agree(tmp_path, seed):
+    """With ties, unjudged documents, negative grades, and queries on one side only."""
+    rng = np.random.default_rng(seed)
+    run, qrels = str(tmp_path / "run"), str(tmp_path / "qrels")
+    judged = {str(q): rng.choice(60, rng.integers(1, 40), False) for q in range(1, 9)}
+    with open(qrels, "w") as file:
+        for query, documents in judged.items():
+            for document in documents:
+                file.write(f"{query} 0 d{document} {rng.integers(-2, 5)}\n")
+        file.write("1 0 best 4\n")  # gdeval takes 4 for the highest grade.
+    with open(run, "w") as file:
+        for query in range(3, 12):
+            for document in rng.choice(60, rng.integers(1, 50), False):
+                file.write(f"{query} Q0 d{document} 1 {rng.integers(0, 9)} tag\n")
+    out, written = tmp_path / "out", str(tmp_path / "out" / "run.trec")
+    for threshold, gain, measures in (
+        *((1, "linear", IR_MEASURES), (2, "linear", FROM_2)),
+        (1, "exponential", EXPONENTIAL),
+    ):
+        names = list(dict.fromkeys([*NAMES, *measures]))
+        metrics = MetricsConfig(tuple(names), "zero", gain, threshold)
+        found = evaluate(
+            EvaluationConfig(metrics=metrics, run=run, qrels=qrels, output_dir=str(out))
+        )
+        assert found.query_ids == list(judged) and found.convention.max_label == 4
+        report = json.loads((out / "metrics.json").read_text())
+        assert (report["missing_queries"], report["unjudged_queries"]) == (2, 3)
+        theirs = trec_eval(run, qrels, threshold)
+        for name, measure in TREC_EVAL.items():
+            if gain == "linear" or not name.startswith("ndcg"):
+                expected = [theirs.get(q, {}).get(measure, 0) for q in found.query_ids]
+                np.testing.assert_allclose(found.per_query[name], expected, atol=1e-12)
+                assert found.metrics[name] == pytest.approx(np.mean(expected), 1e-12)
+        lists = evaluation.read_qrels(str(out / "qrels.trec"))
+        assert_ir_measures_agree(
+            found.per_query, lists, written, str(out / "qrels.trec"), measures
+        )
 
 
 def test_mq2008_agrees(real_data, tmp_path):

@@ -3,6 +3,7 @@
 Blanks and control characters are %XX in TREC files, and themselves elsewhere.
 """
 
+import dataclasses
 import os
 import unicodedata
 
@@ -16,7 +17,9 @@ from tests.helpers import make_lists
 from tfr_ext import data, evaluation
 from tfr_ext.evaluation import runs
 from tfr_ext.evaluation.trec_names import QueryNames
-from tfr_ext.training import outputs
+from tfr_ext.training import EvaluationConfig, MetricsConfig, evaluate, outputs
+from tfr_ext.training.fusing.fusion_config import FusionConfig
+from tfr_ext.training.fusing.run_fuser import fuse
 
 BLANKS = [chr(c) for c in range(0x10000) if chr(c).isspace()]
 CONTROLS = [chr(c) for c in range(0x100) if unicodedata.category(chr(c)) == "Cc"]
@@ -95,6 +98,75 @@ def test_trec_files_hold_any_names(folder, queries, drawn):
     assert [theirs[name]["map"] for name in expected] == pytest.approx(
         ours["map"].tolist(), abs=1e-12
     )
+
+
+ODD = [
+    *("red shoes", "a\tb", "a\nb", "\r", "a\u00a0b", "#q", "#", "# by X", "100%20"),
+    *('say "a"', "'", "a,b", "\ufeffa", "a\ufeff", "\u0663", "\U0001f45f", "a\0b"),
+    *("\x1c", "\x85", "-1", "1e5", "q=1", "a:b"),
+]
+
+
+def test_commands_read_what_commands_write(tmp_path):
+    """Odd names of queries and documents, from one command to the next."""
+    lists = make_lists([len(ODD)] * len(ODD), doc_ids=ODD * len(ODD))
+    lists = dataclasses.replace(lists, query_ids=ODD)
+    run, qrels = (str(tmp_path / name) for name in ("run", "qrels"))
+    scores = np.random.default_rng(0).permutation(1.0 * np.arange(lists.num_items))
+    evaluation.write_run(run, lists, scores, "#tag")
+    assert evaluation.write_qrels(qrels, lists)
+    names = list(map(in_files, ODD))
+    metrics = MetricsConfig(("mrr", "ndcg"))
+    expected = evaluation.per_query(lists, scores, metrics.metrics)
+    for number in range(3):  # Of what the command wrote, again.
+        out = str(tmp_path / str(number))
+        found = evaluate(
+            EvaluationConfig(run=run, qrels=qrels, metrics=metrics, output_dir=out)
+        )
+        run, qrels = f"{out}/run.trec", f"{out}/qrels.trec"
+        assert list(found.query_ids) == names
+        assert evaluation.read_run(run).tag == "#tag"
+        judged = evaluation.read_qrels(qrels)
+        assert (judged.query_ids, judged.doc_ids) == (names, names * len(ODD))
+        np.testing.assert_array_equal(judged.labels, lists.labels)
+        (member,) = runs.read("A", [out]).members
+        assert member.queries == tuple(names)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found.per_query[name], values)
+            np.testing.assert_allclose(member.values[name], values, rtol=1e-8)
+    fused = fuse(FusionConfig((out, str(tmp_path / "0")), fusion="rank")).evaluation
+    assert list(fused.query_ids) == names
+    np.testing.assert_array_equal(fused.per_query["ndcg"], expected["ndcg"])
+    # A table of another program, with the names of which its lines can consist.
+    (tmp_path / "other").mkdir()
+    rows = [
+        (name, value)
+        for name, value in zip(ODD, expected["mrr"])
+        if not {*name} & {*"\t\n"}
+    ]
+    text = "".join(f"{name}\t{value}\n" for name, value in rows)
+    (tmp_path / "other" / "mine.tsv").write_text(f"query\tmrr\n{text}", newline="")
+    (member,) = runs.read("A", [str(tmp_path / "other" / "mine.tsv")]).members
+    assert member.queries == tuple(in_files(name) for name, _ in rows)
+
+
+@pytest.mark.parametrize("names", [("a b", "a%20b"), ("\x1c", "%1C")])
+def test_two_names_that_become_one_are_refused_in_files(tmp_path, names):
+    """Of programs that do not encode them; the first pair is none in TREC files."""
+    path = tmp_path / "file"
+    if " " not in names[0]:
+        for form, read in (
+            ("{} Q0 {} 1 1 t\n", evaluation.read_run),
+            ("{} 0 {} 1\n", evaluation.read_qrels),
+        ):
+            pairs = [("q", name) for name in names], [(name, "d") for name in names]
+            for rows in pairs:
+                path.write_text("".join(form.format(*row) for row in rows))
+                with pytest.raises(ValueError, match=f"{path}: .*(only in|same name)"):
+                    read(str(path))
+    path.write_text("query\tmap\n" + "".join(f"{name}\t1\n" for name in names))
+    with pytest.raises(ValueError, match=f"{path}:3: query .* comes twice"):
+        runs.read("A", [str(path)])
 
 
 @given(NAME)

@@ -1,5 +1,6 @@
 """The evaluation command, on exports and runs of the training command."""
 
+import dataclasses
 import functools
 import json
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
+from tests import files
 from tests.commands import run_command, train
 from tests.files import write_letor
 from tests.helpers import (
@@ -17,6 +19,8 @@ from tests.helpers import (
     scores_of_run,
 )
 from tfr_ext import data, evaluation
+from tfr_ext.training import DataConfig, EvaluationConfig, MetricsConfig
+from tfr_ext.training import evaluate as evaluate_as
 
 evaluate = functools.partial(run_command, "pipelines.evaluate")
 
@@ -192,6 +196,93 @@ def test_a_run_that_lacks_queries_and_documents(run, tmp_path):
     assert f"--run={tmp_path}/foreign" in flag_file
     assert "--gain=linear" in flag_file
     assert not any("output_dir" in line for line in flag_file)
+
+
+RUN = "# by X\no Q0 a 1 3 t words\no Q0 b 2 2 t\nr Q0 a 1 1 t\ns Q0 a 1 1 t\n"
+QRELS = "# by Y\no 0 b 2\no 0 c 1\nr 0 a -1\nr 0 b 1\np 0 a 3\n"
+
+
+def test_a_run_and_judgements_without_data(tmp_path):
+    """The same files and comparison as of a data set with these judgements."""
+    (tmp_path / "run").write_text(RUN)
+    (tmp_path / "better").write_text(RUN.replace("b 2 2", "b 2 4"))
+    (tmp_path / "qrels").write_text(QRELS)
+    qrels, metrics = f"--qrels={tmp_path}/qrels", "--metrics=mrr,ndcg,err"
+    for name in ("run", "better"):
+        flags = (f"--run={tmp_path}/{name}", f"--output_dir={tmp_path}/{name}.out")
+        done = evaluate(qrels, metrics, *flags)
+    told = "test: 3 queries, 5 items, list size 1 to 2, labels 0:1 1:2 2:1 3:1, 0 "
+    assert told in done.stdout and "features" not in done.stdout
+    assert "1 of 3 judged queries are not in the run: they count as" in done.stdout
+    assert "1 queries of the run have no judgements: they do not" in done.stdout
+    out = tmp_path / "run.out"
+    report = json.loads((out / "metrics.json").read_text())
+    assert report["convention"]["max_label"] == 3 and report["labels"] == "as given"
+    assert (report["missing_queries"], report["unjudged_queries"]) == (1, 1)
+    assert report["queries"] == {"test": 3}
+    assert report["test"]["mrr"] == pytest.approx(0.5 / 3)
+    assert report["test"]["err"] == pytest.approx(3 / 8 / 2 / 3)
+    evaluate(f"--flagfile={out}/flags.cfg", f"--output_dir={tmp_path}/again")
+    assert files.content(tmp_path / "again") == files.content(out)
+    # Its own files say the same, and a data set of these judgements too.
+    own = (f"--run={out}/run.trec", f"--qrels={out}/qrels.trec")
+    evaluate(*own, metrics, f"--output_dir={tmp_path}/own")
+    letor = [
+        f"{max(0, int(grade))} qid:{query} 1:0 #docid = {document}"
+        for query, _, document, grade in map(str.split, QRELS.splitlines()[1:])
+    ]
+    (tmp_path / "lists").write_text("\n".join(letor) + "\n")
+    evaluate(
+        *("--dataset=text", f"--test_path={tmp_path}/lists", f"--run={tmp_path}/run"),
+        *(metrics, f"--output_dir={tmp_path}/data"),
+    )
+    table = (out / "per_query.tsv").read_text()
+    for other in ("own", "data"):
+        assert (tmp_path / other / "per_query.tsv").read_text() == table
+        assert (tmp_path / other / "run.trec").read_bytes() == (
+            out / "run.trec"
+        ).read_bytes()
+    runs = [f"{tmp_path}/{name}" for name in ("run.out", "better.out", "data")]
+    done = run_command("pipelines.compare", *runs)
+    for name, value in (("run.out", 0.167), ("better.out", 0.333), ("data", 0.167)):
+        assert f"{name:<11} {value}" in done.stdout
+
+
+def test_judgements_take_the_place_of_data(tmp_path):
+    (tmp_path / "run").write_text(RUN)
+    (tmp_path / "qrels").write_text(QRELS)
+    given = {name: str(tmp_path / name) for name in ("run", "qrels")}
+    for settings, told in (
+        ({"run": None}, "`qrels` needs a `run`"),
+        ({"export": "x", "run": None}, "`qrels` needs a `run`"),
+        ({"scores": "x", "run": None}, "`qrels` needs a `run`"),
+        ({"export": "x"}, "exactly one of .* Received: `export` and `run`"),
+        *(
+            ({"data": DataConfig(**of_data)}, f"`{name}=.*` has no meaning")
+            for of_data in (
+                *({"dataset": "text"}, {"test_path": "x"}, {"rerank_run": "x"}),
+                *({"eval_list_size": 2}, {"label_weights": (0, 1)}, {"seed": 2}),
+                *({"num_features": 2}, {"missing": "mean"}, {"data_dir": "x"}),
+            )
+            for name in of_data
+        ),
+    ):
+        with pytest.raises(ValueError, match=told):
+            EvaluationConfig(**{**given, **settings})
+    config = EvaluationConfig(
+        **given,
+        data=DataConfig(binarize_labels=2),
+        metrics=MetricsConfig(("mrr", "err")),
+        output_dir=str(tmp_path / "out"),
+    )
+    found = evaluate_as(config)
+    assert found.per_query["mrr"].tolist() == [0.5, 0, 0]
+    assert found.convention.max_label == 1
+    report = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert report["labels"] == "1 from 2 up, else 0"
+    own = str(tmp_path / "out" / "qrels.trec")
+    with pytest.raises(ValueError, match="qrels.trec is an input that `evaluate`"):
+        evaluate_as(dataclasses.replace(config, qrels=own))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import dataclasses
 from typing import ClassVar
 
 from tfr_ext import objectives
-from tfr_ext.core.settings import HIGHEST_SEED, Settings, given, nested, setting
+from tfr_ext.core.settings import HIGHEST_SEED, Settings, given, nested, places, setting
 from tfr_ext.data.batches.batching import MAX_PADDING
 from tfr_ext.evaluation.queries import DEFAULT_METRICS, Convention, plain_name
 from tfr_ext.metrics import keras_metrics
@@ -351,6 +351,13 @@ class EvaluationConfig(Settings):
         group="evaluation",
         kind="path",
     )
+    qrels: str | None = setting(
+        None,
+        "TREC judgements of the queries of `run`, instead of the lists of a data set. "
+        "Of the settings of the data, only `binarize_labels` applies to them.",
+        group="evaluation",
+        kind="path",
+    )
     scores: str | None = setting(
         None,
         "A file of scores to evaluate instead of a model, with one score for each "
@@ -373,9 +380,12 @@ class EvaluationConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if the settings do not name exactly one thing to evaluate.
+            ValueError: if the settings do not name exactly one thing to evaluate, or
+                one has no meaning with another.
         """
         super().__post_init__()
+        if self.qrels is not None:
+            self._check_without_data()
         sources = ("export", "run", "scores")
         named = [f"`{name}`" for name in sources if getattr(self, name) is not None]
         if len(named) != 1:
@@ -393,3 +403,18 @@ class EvaluationConfig(Settings):
                 "`eval_list_size` needs an `export`: it cuts lists before they are "
                 "scored."
             )
+
+    def _check_without_data(self) -> None:
+        """Checks that nothing is set that judgements alone do not need."""
+        if self.run is None:
+            raise ValueError(
+                "`qrels` needs a `run`: an `export` and `scores` are evaluated on the "
+                "lists of a data set, which have its features and order."
+            )
+        for place in places(DataConfig):
+            value = place.value(self.data)
+            if value != place.default and place.name != "binarize_labels":
+                raise ValueError(
+                    f"{given(place.name, value)} has no meaning with `qrels`, which "
+                    "takes the place of a data set."
+                )

@@ -14,7 +14,7 @@ from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.score_files import read_scores
-from tfr_ext.evaluation.trec import read_run
+from tfr_ext.evaluation.trec import read_qrels, read_run
 from tfr_ext.training import exporter, outputs, run_file, written
 from tfr_ext.training.config import EvaluationConfig
 from tfr_ext.training.ranking.list_checks import check_features
@@ -115,7 +115,7 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
     files = _output_files(config)
     if files is None:
         return _evaluate(config, None)
-    sources = (config.export, config.run, config.scores)
+    sources = (config.export, config.run, config.scores, config.qrels)
     inputs = [*filter(None, sources), *data_splits.paths(config.data)]
     with files.alone("evaluation", inputs):
         return _evaluate(config, files)
@@ -133,17 +133,13 @@ def _evaluate(
     if isinstance(scorer, TreesScorer):
         config = dataclasses.replace(config, data=with_missing(config.data))
     wanted = wanted_labels.from_config(config.data)
-    found = data_splits.load_test(
-        config.data,
-        None if scorer is None else scorer.num_features,
-        None if scorer is None else scorer.feature_names,
-        with_valid=files is not None and config.scores is None,
-    )
+    found = _found(config, wanted, scorer, with_valid=files is not None)
     judged, cuts = {}, {}
     for split, lists in found.items():
         cuts[split] = long_lists.LongLists(config.data, _IN_WORDS[split])
         judged[split] = cuts[split](lists)
-        say(data_splits.describe(split, judged[split]))
+        told = data_splits.describe(split, judged[split])
+        say(told if config.qrels is None else told.replace(" of 0 features", ""))
         if cuts[split].num_cut:
             say(cuts[split].describe())
     highest = wanted.highest(config.metrics.max_label, [judged["test"]])
@@ -191,6 +187,25 @@ def _evaluate(
         result,
         paths={} if files is None else {name: files.path(name) for name in present},
     )
+
+
+def _found(
+    config: EvaluationConfig,
+    wanted: wanted_labels.Labels,
+    scorer: exporter.ExportedScorer | TreesScorer | None,
+    with_valid: bool,
+) -> dict[str, RankingLists]:
+    """Returns the judged lists by split, before they are cut."""
+    if config.qrels is None:
+        return data_splits.load_test(
+            config.data,
+            None if scorer is None else scorer.num_features,
+            None if scorer is None else scorer.feature_names,
+            with_valid=with_valid and config.scores is None,
+        )
+    if wanted != wanted_labels.AS_GIVEN:
+        say(f"Labels: {wanted.describe()}.")
+    return {"test": wanted(read_qrels(config.qrels))}
 
 
 def evaluate_scores(
