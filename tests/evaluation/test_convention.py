@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import make_lists
 from tfr_ext import evaluation
 from tfr_ext.data.batches import batching
-from tfr_ext.evaluation import Convention
+from tfr_ext.evaluation import Convention, fusion, significance
 from tfr_ext.training.evaluator import evaluate_scores
 
 # A value other than the default, and a metric that it changes.
@@ -111,3 +111,15 @@ def test_lists_without_names_have_no_ties_by_name():
             ["map"],
             Convention(ties=evaluation.TIES_BY_NAME),
         )
+
+
+def test_what_a_mask_hides_is_not_used():
+    hidden = np.ma.array([1.0, 2, 3], mask=[False, True, False])
+    lists = make_lists([3])
+    for use in (
+        lambda: evaluation.per_query(lists, hidden, ["mrr"]),
+        lambda: fusion.contributions(hidden, [0, 3], "rank"),
+        lambda: significance.differences(hidden, [1, 2, 3]),
+    ):
+        with pytest.raises(ValueError, match="must be finite"):
+            use()

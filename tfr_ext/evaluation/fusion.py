@@ -72,7 +72,7 @@ def contributions(
     checks.choice("fusion", fusion, list(FUSIONS))
     if not 0 <= rrf_k < math.inf:
         raise ValueError(f"`rrf_k` must be a finite number >= 0. Received: {rrf_k}.")
-    given = np.asarray(scores, np.float64)
+    given = np.asarray(checks.unmasked(scores), np.float64)
     if np.isnan(given).any() or (given == np.inf).any():
         raise ValueError(
             "`scores` must be finite, or minus infinity. Received: others."

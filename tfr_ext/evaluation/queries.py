@@ -220,7 +220,7 @@ def per_query(
         >>> per_query(lists, np.float32([2, 2]), ["mrr"], Convention(ties=TIES_BY_NAME))
         {'mrr': array([1.])}
     """
-    scores = np.asarray(scores)
+    scores = np.asarray(checks.unmasked(scores))
     if scores.shape != (lists.num_items,):
         raise ValueError(
             f"`scores` must have shape ({lists.num_items},), one per item. "

@@ -47,7 +47,7 @@ def differences(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
         >>> differences([0.1 + 0.2, 0.5], [0.3, 0.25])
         array([0.  , 0.25])
     """
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    a, b = (np.asarray(checks.unmasked(x), np.float64) for x in (a, b))
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-1]:
         raise ValueError(
             "`a` and `b` must have one value for each of the same queries. Received: "
