@@ -21,7 +21,7 @@ from tests.data.damage import (
     text_of,
     unzipped,
 )
-from tests.evaluation.test_names import in_files
+from tests.files import in_files
 from tfr_ext import evaluation
 
 LARGEST = (2 - 2**-23) * 2.0**127

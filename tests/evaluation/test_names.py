@@ -13,6 +13,7 @@ import pytrec_eval
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from tests.files import in_files
 from tests.helpers import make_lists
 from tfr_ext import data, evaluation
 from tfr_ext.evaluation import runs
@@ -31,18 +32,6 @@ NAME = st.lists(
 ).map("".join)
 # By how tables read the ends of lines, and a NUL.
 IN_TABLES = NAME.filter(lambda name: not {*name} & {*"\0\r"})
-
-
-def in_files(name):
-    """The name as TREC files hold it, letter by letter."""
-    return "".join(
-        "".join(f"%{byte:02X}" for byte in letter.encode())
-        if letter.isspace()
-        or unicodedata.category(letter) == "Cc"
-        or (i == 0 and letter == "\ufeff")  # A byte order mark, where a file begins.
-        else letter
-        for i, letter in enumerate(name)
-    )
 
 
 def lists_of(queries, documents=None, seed=0):
@@ -142,7 +131,7 @@ def test_commands_read_what_commands_write(tmp_path):
     rows = [
         (name, value)
         for name, value in zip(ODD, expected["mrr"])
-        if not {*name} & {*"\t\n"}
+        if not {*name} & {*"\0\t\n"}
     ]
     text = "".join(f"{name}\t{value}\n" for name, value in rows)
     (tmp_path / "other" / "mine.tsv").write_text(f"query\tmrr\n{text}", newline="")

@@ -7,8 +7,6 @@ import math
 import numbers
 from typing import Any
 
-import numpy as np
-
 
 def positive(argument: str, value: Any) -> float:
     """Returns `value` as a positive finite float.
@@ -159,17 +157,3 @@ def _number(argument: str, value: Any, expected: str, low: float, high: float) -
     if not low < number < high:
         raise ValueError(f"`{argument}` must be {expected}. Received: {value!r}.")
     return number
-
-
-def unmasked(values: Any) -> Any:
-    """Returns values with NaN where a masked array hides one, and others as given.
-
-    Examples:
-        >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
-        array([ 1., nan])
-    """
-    if isinstance(values, (list, tuple)) and any(map(np.ma.is_masked, values)):
-        values = np.ma.array(values)
-    if np.ma.is_masked(values):
-        return values.astype(np.float64).filled(np.nan)
-    return values

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tfr_ext.core import checks
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.tables import row_arrays
 from tfr_ext.evaluation import queries
 
 FUSIONS = ("zscore", "rank", "rrf")
@@ -72,7 +73,7 @@ def contributions(
     checks.choice("fusion", fusion, list(FUSIONS))
     if not 0 <= rrf_k < math.inf:
         raise ValueError(f"`rrf_k` must be a finite number >= 0. Received: {rrf_k}.")
-    given = np.asarray(checks.unmasked(scores), np.float64)
+    given = np.asarray(row_arrays.unmasked(scores), np.float64)
     if np.isnan(given).any() or (given == np.inf).any():
         raise ValueError(
             "`scores` must be finite, or minus infinity. Received: others."

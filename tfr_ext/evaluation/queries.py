@@ -13,6 +13,7 @@ from tfr_ext import objectives
 from tfr_ext.core import checks
 from tfr_ext.data.batches import batching, buckets
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.tables import row_arrays
 from tfr_ext.evaluation import trec
 from tfr_ext.metrics import keras_metrics
 from tfr_ext.objectives import plain_name
@@ -220,7 +221,7 @@ def per_query(
         >>> per_query(lists, np.float32([2, 2]), ["mrr"], Convention(ties=TIES_BY_NAME))
         {'mrr': array([1.])}
     """
-    scores = np.asarray(checks.unmasked(scores))
+    scores = np.asarray(row_arrays.unmasked(scores))
     if scores.shape != (lists.num_items,):
         raise ValueError(
             f"`scores` must have shape ({lists.num_items},), one per item. "

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfr_ext.core import checks
+from tfr_ext.data.tables import row_arrays
 
 TESTS = ("t", "wilcoxon", "randomisation")
 ALTERNATIVES = ("two-sided", "greater", "less")
@@ -47,7 +48,7 @@ def differences(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
         >>> differences([0.1 + 0.2, 0.5], [0.3, 0.25])
         array([0.  , 0.25])
     """
-    a, b = (np.asarray(checks.unmasked(x), np.float64) for x in (a, b))
+    a, b = (np.asarray(row_arrays.unmasked(x), np.float64) for x in (a, b))
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-1]:
         raise ValueError(
             "`a` and `b` must have one value for each of the same queries. Received: "

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import checks
-
 # What messages about texts among features add.
 WITHOUT_TEXT = "; leave a column of texts out, or one-hot encode it"
 
@@ -355,7 +353,7 @@ def _numbers(argument: str, values: Any) -> np.ndarray:
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     try:
-        found = np.asarray(checks.unmasked(values))
+        found = np.asarray(unmasked(values))
     except ValueError as error:  # Nested lists of different lengths.
         raise ValueError(
             f"`{argument}` must be an array of numbers: {error}."
@@ -370,6 +368,20 @@ def _numbers(argument: str, values: Any) -> np.ndarray:
             + " Complex data not supported." * (found.dtype.kind == "c")
         )
     return found
+
+
+def unmasked(values: Any) -> Any:
+    """Returns values with NaN where a masked array hides one, and others as given.
+
+    Examples:
+        >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
+        array([ 1., nan])
+    """
+    if isinstance(values, (list, tuple)) and any(map(np.ma.is_masked, values)):
+        values = np.ma.array(values)
+    if np.ma.is_masked(values):
+        return values.astype(np.float64).filled(np.nan)
+    return values
 
 
 def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
