@@ -20,6 +20,18 @@ def content(directory):
     }
 
 
+def in_files(name):
+    """The name as TREC files hold it, letter by letter."""
+    return "".join(
+        "".join(f"%{byte:02X}" for byte in letter.encode())
+        if letter.isspace()
+        or unicodedata.category(letter) == "Cc"
+        or (i == 0 and letter == "\ufeff")  # A byte order mark, where a file begins.
+        else letter
+        for i, letter in enumerate(name)
+    )
+
+
 def write_letor(path, lists):
     """Writes lists as LETOR text, with the names of documents."""
     with open(path, "w") as file:

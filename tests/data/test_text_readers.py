@@ -353,3 +353,12 @@ def test_lists_of_flags_are_as_strict(text):
     for name in ("grade_values", "label_weights"):
         with pytest.raises(ValueError, match=f"--{name} must be finite numbers"):
             flag_texts.parse_numbers(["0", text], name)
+
+
+def test_integers_of_any_length():
+    assert text_files.parse_integer("-0" + "0" * 5000 + "12") == -12
+    with pytest.raises(ValueError, match="up to 100 digits. Found: '111"):
+        text_files.parse_integer("1" * 5000)
+    assert text_files.parse_integer("-12", 12) == -12
+    with pytest.raises(ValueError, match="up to 12. Found: '-13'"):
+        text_files.parse_integer("-13", 12)
