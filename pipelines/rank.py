@@ -9,9 +9,6 @@ Writes a TREC run, lines of JSON or a table. It needs memory for a few batches o
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import sys
 
 from absl import flags
 
@@ -52,17 +49,11 @@ def rank() -> None:
             "input. Name another file."
         )
     server = config_flags.read(ServerConfig, FLAGS)
-    try:
-        if server.server is None:
-            rank_as(config)
-        else:
-            with contextlib.closing(ServerScorer(server)) as scorer:
-                rank_as(config, scorer)
-    except (
-        BrokenPipeError
-    ):  # The reader of standard output has stopped, as `head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)  # As for a process that this signal ended.
+    if server.server is None:
+        rank_as(config)
+    else:
+        with contextlib.closing(ServerScorer(server)) as scorer:
+            rank_as(config, scorer)
 
 
 if __name__ == "__main__":

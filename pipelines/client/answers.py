@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -12,9 +13,30 @@ FEATURES, MASK, TOPN = "float_features", "mask", "topn"
 SCORES, ORDER = "scores", "order"
 MASKED_SIGNATURE, RANK_SIGNATURE = "masked", "rank"
 
+# Bytes that any answer may have, such as an error or the signatures of a model.
+MOST_BYTES = 1 << 20
+# Bytes of a number of an answer: as JSON it has up to 24 digits and signs, and a comma,
+# a newline and blanks around it. A list needs as much for its brackets.
+_NUMBER_BYTES = 64
+# Characters of a message of a server that errors repeat.
+_LONGEST = 2000
+_SERVER = re.compile(r"(?:[\w.-]+|\[[\w:.%-]+\]):(\d{1,5})", re.ASCII)
+
 
 class ServingError(OSError):
     """A server is gone, refuses a request, or gives an answer of another kind."""
+
+    def __init__(self, text: str):
+        """Takes a message on one line, which may repeat what a server says.
+
+        Args:
+            text: the message. Control characters are escaped, and a long end is cut.
+        """
+        text = " ".join(text.split())
+        shown = text[:_LONGEST]
+        shown = "".join(x if x.isprintable() else ascii(x)[1:-1] for x in shown)
+        left = len(text) - _LONGEST
+        super().__init__(f"{shown} [... {left:,} characters]" if left > 0 else shown)
 
 
 class UnknownError(ServingError):
@@ -32,6 +54,8 @@ class DeadlineError(ServingError):
 @dataclasses.dataclass(frozen=True)
 class Target:
     """What requests go to, and how long they may take.
+
+    Requests are plain HTTP or gRPC; a proxy on this machine can send them on by TLS.
 
     Attributes:
         server: the address of the server, as 'host:port'.
@@ -54,23 +78,32 @@ class Target:
 
     def __post_init__(self) -> None:
         """Checks the values."""
-        host, colon, port = self.server.rpartition(":")
-        if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
+        found = _SERVER.fullmatch(self.server)
+        if not found or not 0 < int(found[1]) < 65536:
+            why = (
+                ""
+                if "://" not in self.server
+                else (
+                    " Clients speak plain HTTP and gRPC: for TLS, name a proxy on this "
+                    "machine that adds it."
+                )
+            )
             raise ValueError(
                 "`server` must be host:port, as in localhost:8500. Received: "
-                f"{self.server!r}."
+                f"{self.server!r}.{why}"
             )
-        if not self.model_name or any(mark in self.model_name for mark in "/: "):
-            raise ValueError(
-                "`model_name` must be a name without blanks, slashes and colons. "
-                f"Received: {self.model_name!r}."
-            )
+        for what, name in (("model_name", self.model_name), ("label", self.label)):
+            if name is not None and not _is_name(name):
+                raise ValueError(
+                    f"`{what}` must be a name without blanks, slashes, colons and "
+                    f"control characters, and not '.' or '..'. Received: {name!r}."
+                )
         if self.version is not None and self.label is not None:
             raise ValueError(
                 f"The version is {self.version} and the label is {self.label!r}. Give "
                 "one of them only."
             )
-        if self.version is not None and self.version < 0:
+        if self.version is not None and not 0 <= self.version < 1 << 63:
             raise ValueError(
                 f"The version must be an integer >= 0. Received: {self.version}."
             )
@@ -109,8 +142,7 @@ class Target:
 
     def refused(self, text: str) -> ServingError:
         """Returns the error of a request that the server refuses."""
-        words = " ".join(text.split())
-        return ServingError(f"The server at {self.server} refused the request: {words}")
+        return ServingError(f"The server at {self.server} refused the request: {text}")
 
     def unreachable(self, text: str) -> UnavailableError:
         """Returns the error of a server that is gone."""
@@ -128,6 +160,41 @@ class Target:
         return ServingError(
             f"The answer of the server at {self.server} cannot be used: {text}"
         )
+
+    def too_long(self, most: int) -> ServingError:
+        """Returns the error of an answer that is longer than one can be."""
+        return self.strange(f"it has more than {most:,} bytes.")
+
+    def check_model(self, name: str, version: int) -> None:
+        """Checks which model and version an answer is from.
+
+        Raises:
+            ServingError: if they are not those that were asked for.
+        """
+        of_another = self.version is not None and version != self.version
+        if name != self.model_name or version < 0 or of_another:
+            raise self.strange(
+                f"it is of version {version} of model {name!r}, not of {self.place}."
+            )
+
+
+def _is_name(text: str) -> bool:
+    return text.isprintable() and not {*text} & {*"/: "} and text.strip(".") != ""
+
+
+def most_bytes(shape: tuple[int, ...], outputs: Collection[str]) -> int:
+    """Returns how many bytes an answer can have.
+
+    Args:
+        shape: `[batch, list]` of each output.
+        outputs: their names.
+
+    Examples:
+        >>> most_bytes((2, 3), ["scores"]) - MOST_BYTES
+        512
+    """
+    batch, size = shape
+    return MOST_BYTES + len(outputs) * batch * (size + 1) * _NUMBER_BYTES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,53 +307,68 @@ def checked_scores(found: Any, mask: np.ndarray, target: Target) -> np.ndarray:
 
     Raises:
         ServingError: if they are not numbers of the shape of the mask, or one of a real
-            item is NaN.
+            item is NaN or infinite as float32.
     """
     scores = _numbers(found, np.float32, mask, target, SCORES)
-    if np.isnan(scores[mask]).any():
-        one, item = np.argwhere(np.isnan(scores) & mask)[0].tolist()
-        raise target.strange(f"the score of item {item} of list {one} is NaN.")
+    wrong = np.argwhere(~np.isfinite(scores) & mask)
+    if len(wrong):
+        one, item = wrong[0].tolist()
+        value = str(scores[one, item]).replace("nan", "NaN")
+        raise target.strange(f"the score of item {item} of list {one} is {value}.")
+    scores[~mask] = np.finfo(np.float32).min
     return scores
 
 
-def checked_order(found: Any, mask: np.ndarray, target: Target) -> np.ndarray:
+def checked_order(
+    found: Any, mask: np.ndarray, topn: np.ndarray, target: Target
+) -> np.ndarray:
     """Returns the order of an answer as int32.
 
     Args:
         found: the answer.
         mask: `[batch, list]`, True at real items.
+        topn: `[batch]`, how many items of each list were asked for.
         target: what was asked, for messages.
 
     Raises:
-        ServingError: if it is not the positions of real items, each once, and then -1.
+        ServingError: if it is not the positions of as many real items, each once, and
+            then -1.
     """
-    order = _numbers(found, np.int32, mask, target, ORDER)
-    for positions, real in zip(order, mask):
-        number = int((positions >= 0).sum())
+    order = _numbers(found, np.int64, mask, target, ORDER)
+    for positions, real, number in zip(order, mask, np.minimum(mask.sum(axis=1), topn)):
         head, tail = positions[:number], positions[number:]
         fine = (head >= 0).all() and (tail == -1).all() and (head < len(real)).all()
         if not fine or len({*head.tolist()}) != number or not real[head].all():
             raise target.strange(
                 f"{ORDER!r} has {positions.tolist()[:20]}, which are not positions of "
-                "items, each once, and then -1."
+                f"items, {number} different ones, and then -1."
             )
-    return order
+    return order.astype(np.int32)
 
 
 def _numbers(
     found: Any, kind: type, mask: np.ndarray, target: Target, name: str
 ) -> np.ndarray:
+    """Returns numbers of an answer: an array, or lists of JSON."""
+    is_json = not isinstance(found, np.ndarray)
     try:
-        array = np.asarray(found)
-        fine = array.dtype.kind in ("if" if kind is np.float32 else "i")
-    except ValueError:  # Rows of several lengths.
-        raise target.strange(f"{name!r} is not an array.") from None
-    if not fine or array.shape != mask.shape:
-        raise target.strange(
-            f"{name!r} must be {np.dtype(kind).name} of the shape {list(mask.shape)}, "
-            f"but is {array.dtype} of the shape {list(array.shape)}."
+        # As objects: NumPy would take booleans among numbers for numbers.
+        array = np.array(found, object) if is_json else found
+        kinds = (
+            {type(x).__name__ for x in array.flat} if is_json else {array.dtype.name}
         )
-    return array.astype(kind)
+        wanted = "float" if kind is np.float32 else "int"
+        allowed = ("float", "int") if kind is np.float32 else ("int",)
+        fine = all(x.rstrip("0123456789") in allowed for x in kinds)
+        if fine and array.shape == mask.shape:
+            with np.errstate(over="ignore"):
+                return array.astype(kind)
+    except (OverflowError, ValueError):  # Huge integers, or rows of several lengths.
+        raise target.strange(f"{name!r} is not an array.") from None
+    raise target.strange(
+        f"{name!r} must be {wanted}32 of the shape {list(mask.shape)}, but is "
+        f"{' and '.join(sorted(kinds)[:3])} of the shape {list(array.shape)[:9]}."
+    )
 
 
 def best_first(scores: np.ndarray, mask: np.ndarray, topn: Any) -> np.ndarray:
@@ -301,7 +383,7 @@ def best_first(scores: np.ndarray, mask: np.ndarray, topn: Any) -> np.ndarray:
         >>> best_first(np.float32([[1, 3, 1, 9]]), np.bool_([[1, 1, 1, 0]]), [2])
         array([[ 1,  0, -1, -1]], dtype=int32)
     """
-    # Padding last; a real item may score minus infinity.
+    # Padding last; a real item may have the score of padding.
     order = np.lexsort((-scores, ~mask), axis=1).astype(np.int32)
     wanted = np.minimum(mask.sum(axis=1), topn)[:, np.newaxis]
     return np.where(np.arange(order.shape[1]) < wanted, order, np.int32(-1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from pipelines.client import answers, ranking_client
 
 _APIS = "tensorflow_serving.apis"
-_LISTED = "/tensorflow.serving.ModelService/GetModelStatus"
+_SERVICES = "/tensorflow.serving."
 
 
 class GrpcClient(ranking_client.RankingClient):
@@ -27,15 +27,13 @@ class GrpcClient(ranking_client.RankingClient):
         """Asks the server about the model; see `RankingClient`."""
         self._grpc = _imported("grpc")
         self._tf = _imported("tensorflow")
-        stubs = _imported(f"{_APIS}.prediction_service_pb2_grpc")
+        self._damaged = _imported("google.protobuf.message").DecodeError
         self._messages = {
             name: _imported(f"{_APIS}.{name}_pb2")
             for name in ("predict", "get_model_metadata", "get_model_status")
         }
-        self._channel = self._grpc.insecure_channel(
-            target.server, options=_options(target.retries)
-        )
-        self._stub = stubs.PredictionServiceStub(self._channel)
+        self._most = 0
+        self._channel: Any = None
         try:
             super().__init__(target)
         except BaseException:
@@ -43,22 +41,31 @@ class GrpcClient(ranking_client.RankingClient):
             raise
 
     def close(self) -> None:
-        """Closes the connection."""
-        self._channel.close()
+        """Closes the connection; the next request opens it again."""
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = None
 
     def _metadata(self) -> answers.Metadata:
         messages = self._messages["get_model_metadata"]
         request = messages.GetModelMetadataRequest(metadata_field=["signature_def"])
         self._address(request.model_spec)
-        answer = self._asked(self._stub.GetModelMetadata, request)
+        answer = messages.GetModelMetadataResponse()
+        self._ask("PredictionService/GetModelMetadata", request, answer)
         found = messages.SignatureDefMap()
-        if not answer.metadata["signature_def"].Unpack(found):
+        try:
+            has_signatures = answer.metadata["signature_def"].Unpack(found)
+        except self._damaged:
+            has_signatures = False
+        if not has_signatures:
             raise self.target.strange("it says nothing about signatures.")
+        spec = answer.model_spec
+        self.target.check_model(spec.name, spec.version.value)
         widths = {name: _width(about) for name, about in found.signature_def.items()}
         outputs = {
             name: [*about.outputs] for name, about in found.signature_def.items()
         }
-        return answers.Metadata(answer.model_spec.version.value, widths, outputs)
+        return answers.Metadata(spec.version.value, widths, outputs)
 
     def _predict(
         self, signature: str, inputs: Mapping[str, np.ndarray], wanted: tuple[str, ...]
@@ -68,10 +75,22 @@ class GrpcClient(ranking_client.RankingClient):
         request.model_spec.signature_name = signature
         for name, array in inputs.items():
             request.inputs[name].CopyFrom(self._tf.make_tensor_proto(array))
-        answer = self._asked(self._stub.Predict, request)
+        answer = self._messages["predict"].PredictResponse()
+        shape = inputs[answers.MASK].shape
+        most = answers.most_bytes(shape, wanted)
+        self._ask("PredictionService/Predict", request, answer, most)
+        if answer.model_spec.name:  # Not every server says it with each answer.
+            spec = answer.model_spec
+            self.target.check_model(spec.name, spec.version.value)
+        for name in wanted:
+            sizes = [dim.size for dim in answer.outputs[name].tensor_shape.dim]
+            if sizes != [*shape]:  # A few bytes can stand for a huge tensor.
+                raise self.target.strange(
+                    f"{name!r} must be of the shape {[*shape]}, but is of {sizes[:9]}."
+                )
         try:
             return {x: self._tf.make_ndarray(answer.outputs[x]) for x in wanted}
-        except (TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise self.target.strange(f"it has no tensors ({error}).") from None
 
     def _address(self, spec: Any) -> None:
@@ -82,17 +101,32 @@ class GrpcClient(ranking_client.RankingClient):
         elif self.target.label is not None:
             spec.version_label = self.target.label
 
-    def _asked(self, method: Callable[..., Any], request: Any) -> Any:
-        """Returns the answer to a request."""
+    def _ask(
+        self, method: str, request: Any, answer: Any, most: int = answers.MOST_BYTES
+    ) -> None:
+        """Sends a request, and fills a message with the answer.
+
+        Args:
+            method: the method of TensorFlow Serving, after its service.
+            request: the request.
+            answer: an empty message.
+            most: how many bytes the answer can have.
+        """
         codes, target = self._grpc.StatusCode, self.target
         try:
-            return method(request, timeout=target.deadline)
+            self._send(method, request, answer, most)
+            return
         except self._grpc.RpcError as error:
             code, text = error.code(), error.details() or ""
         if code == codes.DEADLINE_EXCEEDED:
             raise target.late()
         if code == codes.UNAVAILABLE:
             raise target.unreachable(text)
+        if (
+            code == codes.RESOURCE_EXHAUSTED
+            and "CLIENT: Received message larger" in text
+        ):
+            raise target.too_long(self._most)
         if "version label" in text and target.label is not None:
             target.raise_unknown(self._versions())
         if code == codes.NOT_FOUND:
@@ -102,24 +136,47 @@ class GrpcClient(ranking_client.RankingClient):
     def _versions(self) -> list[int]:
         """Returns the versions of the model that the server has."""
         messages = self._messages["get_model_status"]
-        # The stub of this service cannot be imported with every protobuf.
-        method = self._channel.unary_unary(
-            _LISTED,
-            request_serializer=messages.GetModelStatusRequest.SerializeToString,
-            response_deserializer=messages.GetModelStatusResponse.FromString,
-        )
+        answer = messages.GetModelStatusResponse()
         request = messages.GetModelStatusRequest()
         request.model_spec.name = self.target.model_name
         try:
-            answer = method(request, timeout=self.target.deadline)
-        except self._grpc.RpcError:
+            self._send("ModelService/GetModelStatus", request, answer)
+        except (self._grpc.RpcError, answers.ServingError):
             return []
         ready = messages.ModelVersionStatus.State.AVAILABLE
         return [x.version for x in answer.model_version_status if x.state == ready]
 
+    def _send(
+        self, method: str, request: Any, answer: Any, most: int = answers.MOST_BYTES
+    ) -> None:
+        """Sends a request once, on a channel that takes an answer of some bytes.
 
-def _options(retries: int) -> list[tuple[str, Any]]:
-    """Returns the options of a channel that tries again what cannot be reached."""
+        A channel has one limit. The first request with a longer answer opens another.
+        """
+        if most > self._most:
+            self._most = 1 << (most - 1).bit_length()
+            self.close()
+        if self._channel is None:
+            self._channel = self._grpc.insecure_channel(
+                self.target.server, options=_options(self.target.retries, self._most)
+            )
+        # Without the stubs, whose errors hide which answers cannot be parsed.
+        call = self._channel.unary_unary(_SERVICES + method)
+        try:
+            answer.ParseFromString(
+                call(request.SerializeToString(), timeout=self.target.deadline)
+            )
+        except self._damaged:
+            raise self.target.strange("it is not a message of its kind.") from None
+
+
+def _options(retries: int, most: int) -> list[tuple[str, Any]]:
+    """Returns the options of a channel that tries again what cannot be reached.
+
+    Args:
+        retries: how often.
+        most: how many bytes an answer can have.
+    """
     policy = {
         "maxAttempts": retries + 1,
         "initialBackoff": "0.2s",
@@ -129,9 +186,10 @@ def _options(retries: int) -> list[tuple[str, Any]]:
     }
     config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
     options: list[tuple[str, Any]] = [
-        # The default of 4 MiB is less than a batch of long lists.
-        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_receive_message_length", most),
         ("grpc.max_send_message_length", -1),
+        # Only what is not compressed, as little can become much.
+        ("grpc.compression_enabled_algorithms_bitset", 1),
         # Otherwise a second try would meet the failure of the first connection.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 100),

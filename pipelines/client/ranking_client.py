@@ -130,7 +130,7 @@ class RankingClient(abc.ABC):
         )
         return (
             answers.checked_scores(found[answers.SCORES], real, self.target),
-            answers.checked_order(found[answers.ORDER], real, self.target),
+            answers.checked_order(found[answers.ORDER], real, wanted, self.target),
         )
 
     def _inputs(

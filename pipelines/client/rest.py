@@ -49,11 +49,13 @@ class RestClient(ranking_client.RankingClient):
         try:
             definitions = content["metadata"]["signature_def"]["signature_def"]
             widths = {name: _width(about) for name, about in definitions.items()}
-            outputs = {name: [*x["outputs"]] for name, x in definitions.items()}
-            number = int(content["model_spec"]["version"])
+            outputs = {name: {**x["outputs"]} for name, x in definitions.items()}
+            spec = content["model_spec"]
+            name, number = str(spec["name"]), _integer(spec["version"])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             text = "it is not what TensorFlow Serving says about a model."
             raise self.target.strange(text) from None
+        self.target.check_model(name, number)
         return answers.Metadata(number, widths, outputs)
 
     def _predict(
@@ -61,7 +63,8 @@ class RestClient(ranking_client.RankingClient):
     ) -> Mapping[str, Any]:
         arrays = {name: array.tolist() for name, array in inputs.items()}
         request = {"signature_name": signature, "inputs": arrays}
-        found = self._asked(":predict", json.dumps(request).encode())
+        most = answers.most_bytes(inputs[answers.MASK].shape, wanted)
+        found = self._asked(":predict", json.dumps(request).encode(), most)
         outputs = found.get("outputs") if isinstance(found, dict) else None
         if len(wanted) == 1 and isinstance(outputs, list):
             return {wanted[0]: outputs}
@@ -74,19 +77,22 @@ class RestClient(ranking_client.RankingClient):
             raise self.target.strange(f"it has no {' and no '.join(missing)}.")
         return outputs
 
-    def _asked(self, method: str, body: bytes | None = None) -> Any:
+    def _asked(
+        self, method: str, body: bytes | None = None, most: int = answers.MOST_BYTES
+    ) -> Any:
         """Returns the JSON that the server answers about the version.
 
         Args:
             method: what follows the version in the path.
             body: what is sent, if anything.
+            most: how many bytes the answer can have.
         """
         target, version = self.target, ""
         if target.version is not None:
             version = f"/versions/{target.version}"
         elif target.label is not None:
             version = f"/labels/{urllib.parse.quote(target.label, safe='')}"
-        status, content = self._exchanged(f"{self._path}{version}{method}", body)
+        status, content = self._exchanged(f"{self._path}{version}{method}", body, most)
         if status == http.client.OK:
             return _parsed(content, target)
         if status == _LATE:
@@ -100,21 +106,24 @@ class RestClient(ranking_client.RankingClient):
 
     def _versions(self) -> list[int]:
         """Returns the versions of the model that the server has."""
-        status, content = self._exchanged(self._path, None)
+        status, content = self._exchanged(self._path, None, answers.MOST_BYTES)
         if status != http.client.OK:
             return []
-        with contextlib.suppress(KeyError, TypeError, ValueError):
+        with contextlib.suppress(KeyError, RecursionError, TypeError, ValueError):
             several = json.loads(content)["model_version_status"]
-            return [int(x["version"]) for x in several if x["state"] == "AVAILABLE"]
+            ready = [x for x in several if x["state"] == "AVAILABLE"]
+            return [_integer(x["version"]) for x in ready]
         return []
 
-    def _exchanged(self, path: str, body: bytes | None) -> tuple[int, bytes]:
+    def _exchanged(
+        self, path: str, body: bytes | None, most: int
+    ) -> tuple[int, bytearray]:
         """Sends a request until it is answered; returns the status and the content."""
         end = time.monotonic() + self.target.deadline
         pause = _FIRST_PAUSE
         for left in reversed(range(self.target.retries + 1)):
             try:
-                status, content = self._sent(path, body, end)
+                status, content = self._sent(path, body, most, end)
             except _Retry as error:
                 if not left:
                     raise self.target.unreachable(str(error)) from error
@@ -131,12 +140,15 @@ class RestClient(ranking_client.RankingClient):
             pause *= 2
         raise AssertionError("unreachable")
 
-    def _sent(self, path: str, body: bytes | None, end: float) -> tuple[int, bytes]:
+    def _sent(
+        self, path: str, body: bytes | None, most: int, end: float
+    ) -> tuple[int, bytearray]:
         """Sends a request once.
 
         Raises:
             _Retry: if the server cannot be reached.
         """
+        self._close_if_stale()
         kept = self._connection.sock is not None
         headers = {"Content-Type": "application/json"} if body is not None else {}
         method = "GET" if body is None else "POST"
@@ -145,14 +157,27 @@ class RestClient(ranking_client.RankingClient):
             with self._ended_at(end, late):
                 self._connection.request(method, path, body, headers)
                 answer = self._connection.getresponse()
-                return answer.status, answer.read()
+                content = bytearray(0 if (answer.length or 0) > most else most + 1)
+                # `read` takes a chunk of a negative size for all that is left.
+                del content[answer.readinto(content) :]
+            if late.is_set():
+                raise TimeoutError
+            if len(content) > most or (answer.length or 0) > most:
+                raise self.target.too_long(most)
+            if answer.length:
+                raise http.client.IncompleteRead(bytes(content), answer.length)
+            if answer.status != http.client.OK:  # More may follow, as after a 103.
+                self._connection.close()
+            return answer.status, content
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
+            if isinstance(error, answers.ServingError):
+                raise
             if late.is_set() or isinstance(error, TimeoutError):
                 raise self.target.late() from error
             # A server may close a connection that nobody used for a while.
             if kept and isinstance(error, ConnectionError):
-                return self._sent(path, body, end)
+                return self._sent(path, body, most, end)
             if isinstance(error, ConnectionError):
                 raise _Retry(str(error) or type(error).__name__) from error
             if isinstance(error, http.client.IncompleteRead):
@@ -160,8 +185,20 @@ class RestClient(ranking_client.RankingClient):
             if isinstance(error, http.client.HTTPException):
                 raise self.target.strange(
                     "it is not HTTP. Is this the port of the REST API?"
-                ) from error
+                ) from None
             raise self.target.unreachable(str(error)) from error
+
+    def _close_if_stale(self) -> None:
+        """Closes a connection that the server has closed, or sent something unasked."""
+        try:
+            if self._connection.sock is not None:
+                self._connection.sock.setblocking(False)
+                self._connection.sock.recv(1)
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._connection.close()
 
     @contextlib.contextmanager
     def _ended_at(self, end: float, late: threading.Event) -> Iterator[None]:
@@ -196,17 +233,33 @@ class RestClient(ranking_client.RankingClient):
 def _width(signature: Mapping[str, Any]) -> int | None:
     """Returns the width of the features of a signature, if it has features."""
     spec = signature["inputs"].get(answers.FEATURES)
-    return None if spec is None else int(spec["tensor_shape"]["dim"][-1]["size"])
+    if spec is None:
+        return None
+    size = spec["tensor_shape"]["dim"][-1]["size"]
+    return None if size == "-1" else _integer(size)
 
 
-def _parsed(content: bytes, target: answers.Target) -> Any:
+def _integer(value: Any) -> int:
+    """Returns an int64 that is not negative; JSON has one as text.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError
+    return value
+
+
+def _parsed(content: bytearray, target: answers.Target) -> Any:
     try:
         return json.loads(content)
     except (RecursionError, ValueError) as error:
         raise target.strange(f"it is not JSON ({error}).") from None
 
 
-def _error_of(content: bytes) -> str:
+def _error_of(content: bytearray) -> str:
     """Returns the error of an answer, or ''."""
     with contextlib.suppress(KeyError, RecursionError, TypeError, ValueError):
         return str(json.loads(content)["error"])

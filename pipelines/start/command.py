@@ -6,8 +6,9 @@ import contextlib
 import io
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
@@ -42,7 +43,8 @@ def run(
     def main(argv: list[str]) -> None:
         arguments = argv[1:]
         if arguments and not takes_arguments:
-            raise app.UsageError(f"Unexpected arguments: {' '.join(arguments)}")
+            told = telling.visible(" ".join(arguments), failures.LONGEST)
+            raise app.UsageError(f"Unexpected arguments: {told}")
         quieten()
         advice = _advice if goes_on else lambda: ""
         # An error after Ctrl-C is that of what it broke off: `work` ends the process.
@@ -55,6 +57,8 @@ def run(
             ):
                 work(arguments) if takes_arguments else work()
         except failures.MENDABLE as error:
+            if isinstance(error, BrokenPipeError) and interruption.is_unread():
+                raise
             print(f"Error: {failures.explain(error)}", file=sys.stderr)
             status = failures.status(error)
             if status == failures.STATUS_TO_TRY_AGAIN:
@@ -62,13 +66,15 @@ def run(
             sys.exit(status)
 
     interruption.watch()
+    sys.excepthook = _tell_bug
     command = sys.modules["__main__"]
     command.__doc__ = commands.worded(command.__doc__ or "")  # For the help.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(
             line_buffering=True
         )  # So that each line shows at once, and none is lost.
-    app.run(main, flags_parser=lambda argv: _parse(argv, most_used))
+    with interruption.ended_by_reader():
+        app.run(main, flags_parser=lambda argv: _parse(argv, most_used))
 
 
 def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
@@ -78,10 +84,14 @@ def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
         print(help_page.page(about, most_used, FLAGS))
         sys.exit(1)  # As absl does.
     try:
-        arguments = flag_files.expanded(argv[1:])
+        return FLAGS([*argv[:1], *flag_files.expanded(argv[1:])])
     except flags.Error as error:
-        sys.exit(f"Error: {error}")
-    return app.parse_flags_with_usage([*argv[:1], *arguments])
+        sys.exit(f"Error: {telling.visible(str(error), failures.LONGEST)}")
+
+
+def _tell_bug(*error: Any) -> None:
+    """Prints a traceback as Python does, but for control characters of its texts."""
+    sys.stderr.write(telling.visible("".join(traceback.format_exception(*error))))
 
 
 def _end_at_once(status: int) -> NoReturn:

@@ -9,7 +9,7 @@ import pathlib
 import runpy
 import sys
 
-from pipelines.start import commands
+from pipelines.start import commands, interruption
 
 NAME = "tfr-ext"
 _HELP = ("-h", "-help", "--help", "help")
@@ -21,6 +21,7 @@ def is_starting() -> bool:
     return os.path.splitext(os.path.basename("".join(sys.argv[:1])))[0] == NAME
 
 
+@interruption.ended_by_reader()
 def main() -> None:
     """Runs the command that the first argument names, as `python -m` does."""
     first = "".join(sys.argv[1:2])
@@ -58,6 +59,7 @@ def _page() -> str:
 
 def _unknown(word: str) -> str:
     known = commands.abouts()
+    word = "".join(x if x.isprintable() else ascii(x)[1:-1] for x in word)
     if word.startswith("-"):
         return (
             f"expected a command before {word}, as in {NAME} {min(known)} ... The "

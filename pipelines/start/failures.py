@@ -15,6 +15,7 @@ from absl import flags
 
 from pipelines.flags import wording
 from pipelines.start.tensorflow_import import tf
+from tfr_ext.core import telling
 from tfr_ext.core.system import clusters
 
 FLAGS = flags.FLAGS
@@ -53,6 +54,8 @@ _OF_ANOTHER = (
 STATUS_TO_TRY_AGAIN = 138
 # How NumPy refuses arrays that no machine can hold.
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
+# Number of characters of a message from which on its middle is cut out.
+LONGEST = 4000
 _ROOM = "Free some space there, or name a directory on another disk."
 
 
@@ -65,6 +68,10 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
     """
     if values is None:
         values = {name: FLAGS[name].value for name in FLAGS}
+    return telling.visible(_explained(error, values), LONGEST)
+
+
+def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
     text = wording.with_hints(wording.spelled(str(error) or type(error).__name__))
     first = re.sub(r"\{\{.*?\}\} ?", "", text.splitlines()[0]).strip()
     if isinstance(error, OSError) and error.errno in _FULL:

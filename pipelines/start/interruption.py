@@ -1,6 +1,7 @@
 """What Ctrl-C and SIGTERM do to a command: it prints one line, and ends.
 
-The status is that of a shell for a process that a signal ended: 130, and 143.
+The status is that of a shell for a process that a signal ended: 130, and 143. Where
+nobody reads the output any more, a command ends without a line, with 141.
 
 While modules are imported and flags are read, it ends at once. At work it raises
 `KeyboardInterrupt`, so that files and processes are closed; what cannot be interrupted
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -83,6 +85,38 @@ def work(
         if _State.interrupted:  # ... or have dropped it.
             _say_and_exit()
         _State.advice = None
+
+
+@contextlib.contextmanager
+def ended_by_reader() -> Iterator[None]:
+    """Ends the process quietly once the reader of its output has stopped, as `head`."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        if not is_unread():
+            raise
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):  # The interpreter flushes once more when it ends.
+            if is_unread(stream):
+                os.dup2(nothing, stream)
+        sys.exit(128 + signal.SIGPIPE)
+
+
+def is_unread(*streams: int) -> bool:
+    """Returns whether nobody reads standard output or error, or one of some streams.
+
+    Other pipes break too, such as that to a process that was killed.
+    """
+    for stream in streams or (1, 2):
+        poll = select.poll()
+        poll.register(stream, 0)
+        if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
+            return True
+    return False
 
 
 def _handle(number: int, _: Any) -> None:

@@ -134,7 +134,28 @@ def test_what_a_server_does_not_have_is_told(connect, server, protocol, name, op
         ({"server": "localhost"}, "`server` must be host:port"),
         ({"server": ":80"}, "`server` must be host:port"),
         ({"server": "a:99999"}, "`server` must be host:port"),
-        ({"model_name": "a/b"}, "`model_name` must be a name without"),
+        ({"server": "https://a:80"}, "plain HTTP and gRPC: for TLS, name a proxy on"),
+        *(
+            ({"server": server}, "`server` must be host:port")
+            for server in (
+                "me@a:80",
+                "a b:80",
+                "a/b:80",
+                "a:80\r\nx:1",
+                "a:٤",
+                "ä:80",
+                "::1:80",
+                "[a b]:80",
+                "a:80\n",
+                "a:80:80",
+            )
+        ),
+        *(
+            ({key: name}, f"`{key}` must be a name without")
+            for key in ("model_name", "label")
+            for name in ("a/b", "..", ".", "", "a b", "a\n", "\x1b[31m", "\ud800")
+        ),
+        ({"version": 2**63}, "The version must be an integer >= 0"),
         ({"version": 1, "label": "a"}, "Give one of them only"),
         ({"version": -1}, "The version must be an integer >= 0"),
         ({"deadline": 0}, "`deadline` must be seconds > 0"),
@@ -297,7 +318,7 @@ def lying(tmp_path_factory):
 @pytest.mark.parametrize(
     ("lie", "told"),
     [
-        ("shape", "'scores' must be float32 of the shape [2, 3], but is "),
+        ("shape", "of the shape [2, 3], but is "),
         ("nan", "the score of item 0 of list 0 is NaN."),
         ("order", "'order' has [0, 0, 0], which are not positions of items"),
         ("name", "its signature 'masked' gives no 'scores'."),
@@ -346,8 +367,6 @@ def test_the_rest_client_needs_python_and_numpy_only(server, tmp_path):
 
 
 def test_what_the_grpc_client_needs_is_told(monkeypatch):
-    monkeypatch.setitem(
-        sys.modules, "tensorflow_serving.apis.prediction_service_pb2_grpc", None
-    )
+    monkeypatch.setitem(sys.modules, "tensorflow_serving.apis.predict_pb2", None)
     with pytest.raises(ImportError, match=r"Install it: pip install 'tfr-ext\[serving"):
         grpc_client.connect("127.0.0.1:1", "ranker")

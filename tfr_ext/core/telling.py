@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import re
 import sys
 import types
 import warnings
@@ -21,11 +22,38 @@ _silent: contextvars.ContextVar[bool] = contextvars.ContextVar("silent", default
 
 _issues: contextvars.ContextVar[bool] = contextvars.ContextVar("issues", default=False)
 
+# What moves the cursor, starts an escape sequence or reorders what is displayed, and
+# the halves of surrogate pairs, which no output takes.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ud800-\udfff]"
+)
+
+
+def visible(text: str, most: int | None = None) -> str:
+    r"""Returns a text with its control characters as Python escapes them.
+
+    Names and messages of others go through this before a terminal or a page shows them.
+
+    Args:
+        text: the text; its tabs and newlines stay.
+        most: number of characters from which on the middle is cut out.
+
+    Examples:
+        >>> print(visible("\x1b[31mred"), visible("abcdefgh", 6))
+        \x1b[31mred abc [... 2 characters ...] fgh
+    """
+    text = _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+    if most is None or len(text) <= most:
+        return text
+    cut = f" [... {len(text) - most // 2 * 2:,} characters ...] "
+    return text[: most // 2] + cut + text[-(most // 2) :]
+
 
 def say(text: str) -> None:
     """Prints a line."""
     if not _silent.get():
-        print(_wording.get()(text), flush=True)
+        print(visible(_wording.get()(text)), flush=True)
 
 
 def warn(text: str) -> None:
