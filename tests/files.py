@@ -108,15 +108,3 @@ def damages(data, number):
                 data[a : a + 64],
             )
         yield data[:a] if i % 3 == 2 else bytes(damaged)
-
-
-def in_files(name):
-    """The name as TREC files hold it, letter by letter."""
-    return "".join(
-        "".join(f"%{byte:02X}" for byte in letter.encode())
-        if letter.isspace()
-        or unicodedata.category(letter) == "Cc"
-        or (i == 0 and letter == "\ufeff")  # A byte order mark, where a file begins.
-        else letter
-        for i, letter in enumerate(name)
-    )

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import telling
-from tfr_ext.data import text_files
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.data.tables.row_arrays import RowError
 
 # What `pandas.api.types.infer_dtype` calls values that are all numbers.
 _NUMBERS = ("boolean", "decimal", "floating", "integer", "mixed-integer-float")
-_NUMBER = re.compile(text_files.NUMBER.decode())
 _LIKE_A_NUMBER = re.compile(r"\W*[0-9][0-9.,' \u00a0]*\W*")  # 1,234 or 5 %
 _LOOKED_AT = 1000
 # Names that pandas gives the index of a frame in a file, if it has none.
@@ -184,12 +182,20 @@ def _warn_of_numbers(series: Any) -> None:
     values = series.dropna()
     if not any(map(_is_like_a_number, values.iloc[:_LOOKED_AT])):
         return
-    wrong = (x for x in values if isinstance(x, str) and not _NUMBER.fullmatch(x))
+    wrong = (x for x in values if isinstance(x, str) and not _is_decimal(x))
     reason = next(
         (f"not all of its values are numbers: one is {_shown(x)}" for x in wrong),
         f"its type is {series.dtype}",
     )
     telling.warn(f"Column {series.name!r} is not a feature, as {reason}.")
+
+
+def _is_decimal(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text
 
 
 def _is_like_a_number(value: Any) -> bool:
