@@ -18,6 +18,7 @@ from absl import flags
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.flags import flag_types, path_flags
 from pipelines.start import command
+from tfr_ext.core import telling
 from tfr_ext.evaluation import comparison, runs
 from tfr_ext.training import written
 
@@ -74,7 +75,9 @@ def _compare(compared_runs: dict[str, list[str]], files: written.Files | None) -
         files.claim()
         files.remove()
         comparison_files.write(compared, FLAGS.output_dir)
-        print(f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it.")
+        telling.say(
+            f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it."
+        )
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from pipelines.experiments.experiment_config import ExperimentConfig
 from pipelines.experiments.kinds import KINDS
 from pipelines.flags import config_flags
 from pipelines.start import command, failures
+from tfr_ext.core import telling
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
 from tfr_ext.evaluation import comparison, comparison_options
@@ -163,10 +164,9 @@ def _run(work: _Experiment) -> None:
         threads=config.threads,
         keep_models=config.keep_models,
     )
-    print(
+    telling.say(
         f"{_count(methods, 'method')}, {_count(plan.candidates, 'candidate')}, "
         f"{_count(plan.folds, 'fold')}, {_count(seeds, 'seed')}. Reading the data ...",
-        flush=True,
     )
     everything = processes.check(cell_work.check, plan)
     cached = {cell for cell in everything if cell.is_finished}
@@ -181,7 +181,7 @@ def _run(work: _Experiment) -> None:
     }
     later = len(several) * len(plan.folds) * (len(seeds) - len(first))
     progress = _Progress(phases["select"], later, config.jobs, work.select_by)
-    print(_announcement(plan, phases["select"], later, config.jobs), flush=True)
+    telling.say(_announcement(plan, phases["select"], later, config.jobs))
     _train(config, phases["select"], progress)
     choices = selection.choose(
         [cell for cell in phases["select"] if cell.seed in first],
@@ -240,7 +240,7 @@ def _run(work: _Experiment) -> None:
         )
         wrong += [f"  {_describe(cell)}: {cell.failure()}" for cell in failed]
     if wrong:
-        sys.exit("Error: " + "\n".join(wrong))
+        sys.exit(telling.visible("Error: " + "\n".join(wrong)))
 
 
 def _count(things: Sized, name: str) -> str:
@@ -294,14 +294,14 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
         missing = len(work.config.folds) - len({cell.fold for cell in wanted})
         num_cells = len(wanted) + missing * len(work.config.seeds)
         if len(found) < num_cells:
-            print(
+            telling.say(
                 f"{method} is not compared: {num_cells - len(found)} of its "
                 f"{num_cells} cells have not finished."
             )
         else:
             whole[method] = found
     if not whole or work.comparison.against not in (comparison_options.BEST, *whole):
-        print(
+        telling.say(
             "Nothing is compared: "
             + (
                 f"cells of the baseline, {work.comparison.against}, are missing."
@@ -315,7 +315,7 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
     comparison_files.write(compared, output_dir)
     print(tables.terminal(compared))
     print(effect_table.terminal(compared))
-    print(f"Written: {output_dir}/comparison.html, and the tables beside it.")
+    telling.say(f"Written: {output_dir}/comparison.html, and the tables beside it.")
 
 
 class _Progress:
@@ -335,7 +335,9 @@ class _Progress:
         self._left = _unfinished(wanted) + later
         self._failed = 0
         if len(wanted) > _unfinished(wanted):
-            print(f"{len(wanted) - _unfinished(wanted)} cells are finished already.")
+            telling.say(
+                f"{len(wanted) - _unfinished(wanted)} cells are finished already."
+            )
 
     def expect(self, wanted: list[cells.Cell]) -> None:
         """Says which cells the last phase has.
@@ -361,7 +363,7 @@ class _Progress:
             left = self._left * sum(recent) / len(recent) / self._jobs
             text += f" Cells left: {self._left}, about {_duration(left)}"
             text += f", {self._failed} failed." if self._failed else "."
-        print(text, flush=True)
+        telling.say(text)
 
 
 def _result(cell: cells.Cell, name: str) -> str:

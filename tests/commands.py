@@ -34,9 +34,9 @@ PATHS = {
 }
 
 
-def run_command(module, *flags, check=True):
+def run_command(module, *flags, check=True, **options):
     """Runs `python -m module` with flags, as a user does."""
-    done = fork_server.run(module, [*map(str, flags)])
+    done = fork_server.run(module, [*map(str, flags)], **options)
     if check:
         assert done.returncode == 0, done.stderr[-3000:]
     return done

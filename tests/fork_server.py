@@ -18,7 +18,15 @@ import traceback
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def run(module, flags, directory=ROOT, stdin=os.devnull, environment=(), user=None):
+def run(
+    module,
+    flags,
+    directory=ROOT,
+    stdin=os.devnull,
+    environment=(),
+    user=None,
+    unread=False,
+):
     """Runs a command.
 
     Args:
@@ -29,6 +37,7 @@ def run(module, flags, directory=ROOT, stdin=os.devnull, environment=(), user=No
         environment: what is added to the environment, of this process and of those
             that it starts. LD_PRELOAD has its effect too.
         user: the number of the user and the group that it runs as, if another.
+        unread: whether its standard output is a pipe that nobody reads.
 
     Returns:
         What `subprocess.run` returns, with the outputs as text.
@@ -38,7 +47,7 @@ def run(module, flags, directory=ROOT, stdin=os.devnull, environment=(), user=No
     with tempfile.TemporaryDirectory() as folder:
         outputs = [os.path.join(folder, name) for name in ("stdout", "stderr")]
         files = [str(stdin), *outputs]
-        order = [module, flags, environment, str(directory), files, user]
+        order = [module, flags, environment, str(directory), files, user, unread]
         server.stdin.write(json.dumps(order) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
@@ -75,7 +84,7 @@ def _serve():
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _work(module, flags, environment, directory, files, user):
+def _work(module, flags, environment, directory, files, user, unread):
     """Becomes the command, and ends with it."""
     os.environ.clear()
     os.environ.update(environment)
@@ -84,6 +93,11 @@ def _work(module, flags, environment, directory, files, user):
     os.dup2(os.open(files[0], os.O_RDONLY), 0)
     for descriptor, path in enumerate(files[1:], 1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+    if unread:
+        reading, writing = os.pipe()
+        os.dup2(writing, 1)
+        os.close(reading)
+        os.close(writing)
     if user is not None:
         os.setgroups([])
         os.setgid(user)

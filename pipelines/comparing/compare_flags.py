@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from absl import flags
 
 from pipelines.flags import flag_types
-from tfr_ext.evaluation import comparison_options, significance
+from tfr_ext.core import telling
+from tfr_ext.evaluation import comparison_options, runs, significance
 from tfr_ext.evaluation.comparison_options import Options
 
 FLAGS = flags.FLAGS
@@ -85,7 +86,7 @@ def read(metrics: Sequence[str], seed: int) -> Options:
         alternative=FLAGS.alternative,
         correction=FLAGS.correction,
         level=FLAGS.level,
-        against=FLAGS.against,
+        against=telling.visible(FLAGS.against, runs.LONGEST_NAME),
         num_resamples=FLAGS.num_resamples,
         seed=seed,
         digits=FLAGS.digits,

@@ -7,6 +7,7 @@ import textwrap
 
 from pipelines.comparing.markdown_text import as_markdown
 from tfr_ext import objectives
+from tfr_ext.core import telling
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.significance import Effect
 
@@ -77,7 +78,8 @@ def terminal(comparison: Comparison) -> str:
         "  ".join(f"{text:<{width}}" for text, width in zip(row, widths)).rstrip()
         for row in cells
     ]
-    return "\n".join(["", *lines, textwrap.fill(caption(comparison), 88)])
+    text = "\n".join(["", *lines, textwrap.fill(caption(comparison), 88)])
+    return telling.visible(text)
 
 
 def markdown(comparison: Comparison) -> str:

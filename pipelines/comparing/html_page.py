@@ -7,6 +7,7 @@ from html import escape
 
 from pipelines.comparing import effect_table, svg_plots, tables
 from tfr_ext import objectives, version
+from tfr_ext.core import telling
 from tfr_ext.evaluation.comparison import Comparison, Result
 
 _STYLE = """
@@ -48,7 +49,7 @@ def html(comparison: Comparison) -> str:
         f"<footer><p>tfr-ext {escape(version.__version__)}, "
         "<code>python -m pipelines.compare</code></p></footer>",
     ]
-    return "\n".join(
+    page = "\n".join(
         [
             "<!DOCTYPE html>",
             '<html lang="en">',
@@ -65,6 +66,7 @@ def html(comparison: Comparison) -> str:
             "",
         ]
     )
+    return telling.visible(page)
 
 
 def _reference(comparison: Comparison) -> str:

@@ -9,6 +9,7 @@ import unicodedata
 
 from pipelines.comparing.markdown_text import as_markdown
 from tfr_ext import evaluation, objectives
+from tfr_ext.core import telling
 from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.comparison_options import BEST, ONE_SIDED, Options
 
@@ -88,13 +89,14 @@ def convention_text(comparison: Comparison) -> str:
     """Returns what the metrics mean, in words."""
     if comparison.convention is None:
         return "unknown"
-    return "; ".join(
+    told = "; ".join(
         f"{key.replace('_', ' ')} {value:g}"
         if isinstance(value, float)
         else f"{key.replace('_', ' ')} {value}"
         for key, value in comparison.convention.items()
         if value is not None
     )
+    return telling.visible(told, 1000)
 
 
 def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> str:
@@ -205,7 +207,7 @@ def terminal(comparison: Comparison, bold: bool | None = None) -> str:
     """
     bold = sys.stdout.isatty() if bold is None else bold
     names = [run.name for run in comparison.runs]
-    columns = [["", *names]]
+    columns = [["", *map(telling.visible, names)]]
     for metric in comparison.metrics:
         cells = [cell(comparison, name, metric) for name in names]
         star = "" if bold else "*"
@@ -216,17 +218,17 @@ def terminal(comparison: Comparison, bold: bool | None = None) -> str:
         columns.append(column)
     widths = [max(map(len, column)) for column in columns]
     lines = []
-    for row in zip(*columns):
+    for name, row in zip(["", *names], zip(*columns)):
         padded = [f"{text:<{width}}" for text, width in zip(row, widths)]
-        if bold and row[0]:
+        if bold and name:
             padded[1:] = [
-                _bold(text) if cell(comparison, row[0], metric).best else text
+                _bold(text) if cell(comparison, name, metric).best else text
                 for text, metric in zip(padded[1:], comparison.metrics)
             ]
         lines.append("  ".join(padded).rstrip())
     texts = [caption(comparison, "bold" if bold else "*")]
     texts += [f"Note: {note}" for note in comparison.notes]
-    return "\n".join([*lines, *(textwrap.fill(text, 88) for text in texts)])
+    return "\n".join([*lines, *(textwrap.fill(telling.visible(x), 88) for x in texts)])
 
 
 def _bold(padded: str) -> str:
@@ -284,7 +286,8 @@ def escaped(text: str) -> str:
         >>> escaped('SmoothI_α & 5%')
         'SmoothI\\_$\\alpha$ \\& 5\\%'
     """
-    return "".join(_LATEX.get(c) or _greek(c) or c for c in text)
+    shown = telling.visible(text)
+    return "".join(_LATEX.get(c) or _greek(c) or c for c in shown)
 
 
 def _greek(character: str) -> str:

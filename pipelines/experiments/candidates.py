@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Collection, Sequence
 
 from pipelines.flags import path_flags
+from tfr_ext.core import telling
+from tfr_ext.evaluation import runs
 
 # {a|b|c}, without braces inside.
 _CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
@@ -91,7 +93,7 @@ def parse_methods(
     methods: dict[str, list[Candidate]] = {}
     for text in texts:
         name, colon, rest = text.partition(":")
-        name = name.strip()
+        name = telling.visible(name.strip(), runs.LONGEST_NAME)
         try:
             words = shlex.split(rest)
         except ValueError as error:

@@ -205,12 +205,12 @@ def _train(cell: Cell, kind: Kind, keep_models: bool) -> bool:
     except failures.MENDABLE as error:
         values = {**_values(cell.config), "model_dir": cell.directory}
         told = failures.explain(error, values)
-        print(f"Error: {' '.join(told.split())}", flush=True)
+        telling.say(f"Error: {' '.join(told.split())}")
         return False
     except Exception as error:  # Whatever it is, the other cells go on.
         traceback.print_exc()
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        print(f"Error: {reason}", flush=True)
+        telling.say(f"Error: {reason}")
         return False
     finally:
         sys.stdout.flush()

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from tfr_ext import evaluation
-from tfr_ext.core import json_files
+from tfr_ext.core import json_files, telling
 from tfr_ext.data import text_files
 
+# Number of characters of a run's name from which on its middle is cut out.
+LONGEST_NAME = 200
 # The types of the entries of a metrics.json.
 _KINDS: json_files.Kinds = {
     "convention": (dict,),
@@ -124,6 +126,7 @@ def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
                 )
             directory = paths[0] if os.path.isdir(paths[0]) else _parent(paths[0])
             name = os.path.basename(os.path.abspath(directory))
+        name = telling.visible(name, LONGEST_NAME)
         if not name.strip():
             raise ValueError(f"{argument}: expected a name before '='.")
         if name in found:
