@@ -27,10 +27,11 @@ class ServingError(OSError):
     """A server is gone, refuses a request, or gives an answer of another kind."""
 
     def __init__(self, text: str):
-        """Takes a message on one line, which may repeat what a server says.
+        """Takes a message, which may repeat what a server says.
 
         Args:
-            text: the message. Control characters are escaped, and a long end is cut.
+            text: the message. It becomes one line without control characters, and its
+                end is cut if it is long.
         """
         text = " ".join(text.split())
         shown = text[:_LONGEST]
@@ -53,9 +54,7 @@ class DeadlineError(ServingError):
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What requests go to, and how long they may take.
-
-    Requests are plain HTTP or gRPC; a proxy on this machine can send them on by TLS.
+    """What requests go to, in plain HTTP or gRPC, and how long they may take.
 
     Attributes:
         server: the address of the server, as 'host:port'.
@@ -80,17 +79,10 @@ class Target:
         """Checks the values."""
         found = _SERVER.fullmatch(self.server)
         if not found or not 0 < int(found[1]) < 65536:
-            why = (
-                ""
-                if "://" not in self.server
-                else (
-                    " Clients speak plain HTTP and gRPC: for TLS, name a proxy on this "
-                    "machine that adds it."
-                )
-            )
             raise ValueError(
-                "`server` must be host:port, as in localhost:8500. Received: "
-                f"{self.server!r}.{why}"
+                "`server` must be host:port, as in localhost:8500. It speaks plain "
+                "HTTP or gRPC, and may be a proxy that adds TLS. Received: "
+                f"{self.server!r}."
             )
         for what, name in (("model_name", self.model_name), ("label", self.label)):
             if name is not None and not _is_name(name):
@@ -166,11 +158,7 @@ class Target:
         return self.strange(f"it has more than {most:,} bytes.")
 
     def check_model(self, name: str, version: int) -> None:
-        """Checks which model and version an answer is from.
-
-        Raises:
-            ServingError: if they are not those that were asked for.
-        """
+        """Raises the error of an answer of another model or version."""
         of_another = self.version is not None and version != self.version
         if name != self.model_name or version < 0 or of_another:
             raise self.strange(
@@ -183,16 +171,7 @@ def _is_name(text: str) -> bool:
 
 
 def most_bytes(shape: tuple[int, ...], outputs: Collection[str]) -> int:
-    """Returns how many bytes an answer can have.
-
-    Args:
-        shape: `[batch, list]` of each output.
-        outputs: their names.
-
-    Examples:
-        >>> most_bytes((2, 3), ["scores"]) - MOST_BYTES
-        512
-    """
+    """Returns how many bytes an answer with outputs `[batch, list]` can have."""
     batch, size = shape
     return MOST_BYTES + len(outputs) * batch * (size + 1) * _NUMBER_BYTES
 

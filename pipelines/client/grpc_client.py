@@ -53,11 +53,12 @@ class GrpcClient(ranking_client.RankingClient):
         answer = messages.GetModelMetadataResponse()
         self._ask("PredictionService/GetModelMetadata", request, answer)
         found = messages.SignatureDefMap()
+        packed = answer.metadata["signature_def"]
         try:
-            has_signatures = answer.metadata["signature_def"].Unpack(found)
+            fine = packed.Unpack(found)
         except self._damaged:
-            has_signatures = False
-        if not has_signatures:
+            fine = False
+        if not fine:
             raise self.target.strange("it says nothing about signatures.")
         spec = answer.model_spec
         self.target.check_model(spec.name, spec.version.value)
@@ -104,14 +105,7 @@ class GrpcClient(ranking_client.RankingClient):
     def _ask(
         self, method: str, request: Any, answer: Any, most: int = answers.MOST_BYTES
     ) -> None:
-        """Sends a request, and fills a message with the answer.
-
-        Args:
-            method: the method of TensorFlow Serving, after its service.
-            request: the request.
-            answer: an empty message.
-            most: how many bytes the answer can have.
-        """
+        """Sends a request, and fills a message with the answer; see `_send`."""
         codes, target = self._grpc.StatusCode, self.target
         try:
             self._send(method, request, answer, most)
@@ -122,10 +116,7 @@ class GrpcClient(ranking_client.RankingClient):
             raise target.late()
         if code == codes.UNAVAILABLE:
             raise target.unreachable(text)
-        if (
-            code == codes.RESOURCE_EXHAUSTED
-            and "CLIENT: Received message larger" in text
-        ):
+        if "CLIENT: Received message larger than max" in text:
             raise target.too_long(self._most)
         if "version label" in text and target.label is not None:
             target.raise_unknown(self._versions())
@@ -149,9 +140,14 @@ class GrpcClient(ranking_client.RankingClient):
     def _send(
         self, method: str, request: Any, answer: Any, most: int = answers.MOST_BYTES
     ) -> None:
-        """Sends a request once, on a channel that takes an answer of some bytes.
+        """Sends a request, and fills a message with the answer.
 
-        A channel has one limit. The first request with a longer answer opens another.
+        Args:
+            method: a service of TensorFlow Serving, and its method.
+            request: the request.
+            answer: an empty message.
+            most: how many bytes the answer can have. A channel has one limit, so that
+                the first request with longer answers opens another.
         """
         if most > self._most:
             self._most = 1 << (most - 1).bit_length()
@@ -171,12 +167,7 @@ class GrpcClient(ranking_client.RankingClient):
 
 
 def _options(retries: int, most: int) -> list[tuple[str, Any]]:
-    """Returns the options of a channel that tries again what cannot be reached.
-
-    Args:
-        retries: how often.
-        most: how many bytes an answer can have.
-    """
+    """Returns the options of a channel that tries again what cannot be reached."""
     policy = {
         "maxAttempts": retries + 1,
         "initialBackoff": "0.2s",

@@ -68,7 +68,7 @@ class RankingClient(abc.ABC):
             >>> from pipelines.client import rest
             >>> rest.connect("127.0.0.1", "ranker")
             Traceback (most recent call last):
-            ValueError: `server` must be host:port, as in localhost:8500. Received: ...
+            ValueError: `server` must be host:port, as in localhost:8500. ...
         """
         return cls(
             answers.Target(server, model_name, version, label, deadline, retries)

@@ -157,12 +157,13 @@ class RestClient(ranking_client.RankingClient):
             with self._ended_at(end, late):
                 self._connection.request(method, path, body, headers)
                 answer = self._connection.getresponse()
-                content = bytearray(0 if (answer.length or 0) > most else most + 1)
+                size = most + 1 if answer.length is None else answer.length
+                content = bytearray(size * (size <= most + 1))
                 # `read` takes a chunk of a negative size for all that is left.
                 del content[answer.readinto(content) :]
             if late.is_set():
                 raise TimeoutError
-            if len(content) > most or (answer.length or 0) > most:
+            if max(len(content), answer.length or 0) > most:
                 raise self.target.too_long(most)
             if answer.length:
                 raise http.client.IncompleteRead(bytes(content), answer.length)
@@ -233,18 +234,12 @@ class RestClient(ranking_client.RankingClient):
 def _width(signature: Mapping[str, Any]) -> int | None:
     """Returns the width of the features of a signature, if it has features."""
     spec = signature["inputs"].get(answers.FEATURES)
-    if spec is None:
-        return None
-    size = spec["tensor_shape"]["dim"][-1]["size"]
+    size = "-1" if spec is None else spec["tensor_shape"]["dim"][-1]["size"]
     return None if size == "-1" else _integer(size)
 
 
 def _integer(value: Any) -> int:
-    """Returns an int64 that is not negative; JSON has one as text.
-
-    Raises:
-        ValueError: if it is none.
-    """
+    """Returns an int64 that is not negative; JSON has one as text."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value)
     if type(value) is not int or not 0 <= value < 1 << 63:

@@ -101,22 +101,19 @@ def ended_by_reader() -> Iterator[None]:
             raise
         nothing = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):  # The interpreter flushes once more when it ends.
-            if is_unread(stream):
-                os.dup2(nothing, stream)
+            os.dup2(nothing, stream)
         sys.exit(128 + signal.SIGPIPE)
 
 
-def is_unread(*streams: int) -> bool:
-    """Returns whether nobody reads standard output or error, or one of some streams.
+def is_unread() -> bool:
+    """Returns whether the reader of standard output or error has stopped.
 
     Other pipes break too, such as that to a process that was killed.
     """
-    for stream in streams or (1, 2):
-        poll = select.poll()
+    poll = select.poll()
+    for stream in (1, 2):
         poll.register(stream, 0)
-        if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
-            return True
-    return False
+    return any(x & (select.POLLERR | select.POLLHUP) for _, x in poll.poll(0))
 
 
 def _handle(number: int, _: Any) -> None:

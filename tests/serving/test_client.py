@@ -134,7 +134,10 @@ def test_what_a_server_does_not_have_is_told(connect, server, protocol, name, op
         ({"server": "localhost"}, "`server` must be host:port"),
         ({"server": ":80"}, "`server` must be host:port"),
         ({"server": "a:99999"}, "`server` must be host:port"),
-        ({"server": "https://a:80"}, "plain HTTP and gRPC: for TLS, name a proxy on"),
+        (
+            {"server": "https://a:80"},
+            "plain HTTP or gRPC, and may be a proxy that adds TLS",
+        ),
         *(
             ({"server": server}, "`server` must be host:port")
             for server in (
