@@ -134,7 +134,9 @@ def test_an_export_scores_files_with_gaps_as_training_does(kind, tmp_path):
     assert "--missing=indicator" in text and run_file.settings(text) == config
 
 
-@pytest.mark.parametrize("missing", ["0", "indicator"])
+@pytest.mark.parametrize(
+    "missing", ["0", pytest.param("-1.5", marks=pytest.mark.grid), "indicator"]
+)
 def test_features_that_protos_lack_are_missing_in_training_and_serving(
     missing, tmp_path
 ):
@@ -163,7 +165,8 @@ def test_features_that_protos_lack_are_missing_in_training_and_serving(
         )
     )
     lists = data_splits.source(config).read("test", None)
-    assert ((lists.features == 0) | np.isnan(lists.features)).sum() > 40
+    absent = np.isnan(lists.features) | (lists.features == config.missing_value)
+    assert absent.sum() > 40
     scores = exporter.load_scorer(result.paths["export"]).scores(lists, 4)
     version = tf.saved_model.load(f"{result.paths['export']}/1")
     served = version.signatures["elwc"]
