@@ -243,6 +243,8 @@ def checked_inputs(
         ValueError: The lists have 2 features, but the model takes 3.
     """
     try:
+        if np.ma.is_masked(features):  # What is hidden is missing.
+            features = features.astype(np.float32).filled(np.nan)
         array = np.array(features, np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(

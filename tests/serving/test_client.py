@@ -373,3 +373,9 @@ def test_what_the_grpc_client_needs_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_serving.apis.predict_pb2", None)
     with pytest.raises(ImportError, match=r"Install it: pip install 'tfr-ext\[serving"):
         grpc_client.connect("127.0.0.1:1", "ranker")
+
+
+def test_features_that_a_mask_hides_are_missing():
+    features = np.ma.array(np.ones([1, 2, 3]), mask=np.eye(2, 3)[np.newaxis])
+    with pytest.raises(ValueError, match="Feature 0 of item 0 of list 0 is NaN"):
+        answers.checked_inputs(features, None, 3)
