@@ -322,7 +322,7 @@ def checked_order(
         if not fine or len({*head.tolist()}) != number or not real[head].all():
             raise target.strange(
                 f"{ORDER!r} has {positions.tolist()[:20]}, which are not positions of "
-                f"items, {number} different ones, and then -1."
+                f"items, {number} in all, each once, and then -1."
             )
     return order.astype(np.int32)
 
