@@ -30,6 +30,7 @@ from pipelines.preparing import (
 from pipelines.preparing.preparation_config import PreparationConfig
 from pipelines.preparing.work_units import Output, Unit, Written
 from pipelines.start import command
+from tfr_ext.core import telling
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
 from tfr_ext.data.letor.byte_ranges import Survey
@@ -66,7 +67,7 @@ def prepare() -> None:
     source = config_flags.read(DataConfig, FLAGS)
     directory = config.output_dir or ""
     if "://" in directory:
-        print(
+        telling.say(
             f"{directory} is not local, so it cannot be locked: make sure that no "
             "other preparation writes to it."
         )
@@ -107,7 +108,7 @@ def _write(
     if config.beam_args:
         unknown = beam_runner.unknown_options(config.beam_args)
         if unknown:
-            print(
+            telling.say(
                 f"Options passed on that Beam itself does not know: {' '.join(unknown)}"
             )
     units = _units(config, source, place, division)
@@ -124,7 +125,7 @@ def _write(
         )
     content = report.describe(found, facts)
     shard_directory.finish(directory, content, place)
-    print(report.summary(content, found, directory))
+    telling.say(report.summary(content, found, directory))
 
 
 def _source_facts(source: DataConfig) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def _tell_of_others(source: DataConfig) -> None:
     for place in places(DataConfig):
         if not _SOURCE.fullmatch(place.key) and place.value(source) != place.default:
             (line,) = run_file.lines_of(place, place.value(source))
-            print(f"{line} does not change the shards; training applies it.")
+            telling.say(f"{line} does not change the shards; training applies it.")
 
 
 def _plan(
@@ -179,7 +180,7 @@ def _units(
             reasons.append(
                 "find the number of features (--num_features makes this unnecessary)"
             )
-        print(f"Reading the training data once first, to {', '.join(reasons)}.")
+        telling.say(f"Reading the training data once first, to {', '.join(reasons)}.")
         surveys = _survey(config, directory, pieces["train"], num_features)
         num_features = max(survey.num_features for survey in surveys)
         if fractions:
@@ -233,7 +234,7 @@ def _survey(
         for index, piece in enumerate(pieces)
     ]
     surveys = _run(config, directory, units, work_units.surveyed)
-    print(
+    telling.say(
         f"{sum(s.queries for s in surveys):,} queries, "
         f"{max(s.num_features for s in surveys):,} features"
     )
@@ -265,7 +266,7 @@ def _run(
     """Does the work of the units that are not finished, and returns all results."""
     left = [unit for unit in units if found(unit) is None]
     if len(left) < len(units):
-        print(
+        telling.say(
             f"{len(units) - len(left):,} of {len(units):,} pieces are finished already."
         )
     if left and config.beam_args:

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipelines.preparing import work_units
-from tfr_ext.core import json_files
+from tfr_ext.core import json_files, telling
 from tfr_ext.data.elwc import manifest
 
 _PLAN_FILE = "plan.json"
@@ -59,7 +59,7 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
         has_failed = tf.io.gfile.exists(os.path.join(work, work_units.ERROR_FILE))
         others = {**then, "files": plan["files"]}
         if differences and not finished and has_failed and others == plan:
-            print(
+            telling.say(
                 "Files of the source changed after an error in the data, so all shards "
                 "are written anew."
             )
@@ -74,10 +74,12 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
                 + ("\nName another directory, or start again with --overwrite.")
             )
         if finished:
-            print(f"The shards in {directory} are finished: there is nothing to do.")
+            telling.say(
+                f"The shards in {directory} are finished: there is nothing to do."
+            )
             _clear_parts(work)  # It may have been killed before it did so.
             return None
-        print(f"Going on with the shards in {directory}.")
+        telling.say(f"Going on with the shards in {directory}.")
         error = work_units.ERROR_FILE
         _clear(work, lambda name: name.endswith(".writing") or name == error)
         return directory

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.preparing.source_pieces import Piece
-from tfr_ext.core import json_files
+from tfr_ext.core import json_files, telling
 from tfr_ext.data.elwc import manifest, writing
 from tfr_ext.data.letor.byte_ranges import Survey
 
@@ -158,7 +158,9 @@ def _write(unit: Unit) -> Written:
     pieces = iter(unit.piece.read(unit.num_features))
     first_lists = next(pieces, None)
     if first_lists is None:
-        print(f"{unit.piece.locate('')} has no judged items, so it makes no shard.")
+        telling.say(
+            f"{unit.piece.locate('')} has no judged items, so it makes no shard."
+        )
         return Written({}, [])
     aside = _work_path(unit.directory, "")
     with contextlib.ExitStack() as stack:
@@ -188,10 +190,9 @@ def _write(unit: Unit) -> Written:
         assert writer.record is not None  # All have ended well.
         records[output.split] = writer.record
         shard = writer.record.shard
-        print(
+        telling.say(
             f"{shard.name}: {shard.queries:,} queries, {shard.items:,} items, "
             f"{shard.bytes / 1e6:,.1f} MB",
-            flush=True,
         )
     return Written(records, query_ids)
 
