@@ -24,7 +24,7 @@ FLAGS = flags.FLAGS
 
 _MOST_USED = (
     *("dataset", "test_path", "export", "run", "qrels", "scores", "output_dir"),
-    *("metrics", "gain", "empty_list", "print_per_query"),
+    *("metrics", "gain", "empty_list"),
 )
 
 

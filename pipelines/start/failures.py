@@ -55,7 +55,7 @@ STATUS_TO_TRY_AGAIN = 138
 # How NumPy refuses arrays that no machine can hold.
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
 # Number of characters of a message from which on its middle is cut out.
-LONGEST = 4000
+LONGEST = 10_000
 _ROOM = "Free some space there, or name a directory on another disk."
 
 

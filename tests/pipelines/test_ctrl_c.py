@@ -80,7 +80,10 @@ def test_while_modules_are_imported(command, tmp_path):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_while_flags_are_read(command, tmp_path):
     done = interrupted(
-        "waits", "absl.app.parse_flags_with_usage", command, *flags(command, tmp_path)
+        "waits",
+        "pipelines.flags.flag_files.expanded",
+        command,
+        *flags(command, tmp_path),
     )
     assert (done.stdout, done.stderr) == ("", "Stopped.\n")
 

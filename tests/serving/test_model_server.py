@@ -160,7 +160,8 @@ def test_items_are_scored_by_regress_over_grpc(server, exported):
     answer = channel.Regress(request, 60).result.regressions
     found = [regression.value for regression in answer]
     np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-6)
-    request.input.example_list.examples[1].Clear()
+    features = request.input.example_list.examples[1].features.feature
+    features["float_features"].float_list.value.append(1)  # One too many.
     with pytest.raises(grpc.RpcError) as error:
         channel.Regress(request, 60)
     assert error.value.code().name == "INVALID_ARGUMENT"
