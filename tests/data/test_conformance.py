@@ -205,6 +205,11 @@ def test_refused_with_a_way_out(tmp_path, name):
         command = command.replace("NEW_FILE", "new")
         subprocess.run(command, shell=True, check=True, cwd=tmp_path)
         assert letor(str(tmp_path / "new")) == LISTS
+    if name.startswith("LightGBM, .query"):
+        lightgbm = pytest.importorskip("lightgbm")
+        found = lightgbm.Dataset(str(tmp_path / "file"), params={"verbose": -1})
+        assert found.construct().get_label().tolist() == LABELS
+        assert found.get_group().tolist() == [QID.count("1"), QID.count("2")]
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])

@@ -200,7 +200,7 @@ def test_only_training_needs_weights(files, tmp_path, capsys):
         ({"feature_columns": ("x", "w")}, "There is no column 'w'"),
         ({"feature_columns": ("x", "text")}, "row 0: column 'text' is 'a b', expected"),
         ({"feature_columns": ("x", "label")}, "Column 'label' has two uses"),
-        ({"missing": "1"}, "`missing='1'` is only for `dataset='text'`"),
+        ({"missing": "1"}, "`missing='1'` is not for `dataset='table'`"),
         ({"train_path": ()}, "`dataset='table'` needs `train_path`"),
         ({"stream": True}, "`stream` needs `dataset='elwc'`, .* `dataset='table'`"),
     ],

@@ -138,8 +138,7 @@ def _evaluate(
     for split, lists in found.items():
         cuts[split] = long_lists.LongLists(config.data, _IN_WORDS[split])
         judged[split] = cuts[split](lists)
-        told = data_splits.describe(split, judged[split])
-        say(told if config.qrels is None else told.replace(" of 0 features", ""))
+        say(data_splits.describe(split, judged[split]))
         if cuts[split].num_cut:
             say(cuts[split].describe())
     highest = wanted.highest(config.metrics.max_label, [judged["test"]])

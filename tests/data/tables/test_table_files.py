@@ -238,6 +238,25 @@ def test_a_damaged_parquet_file_is_named(tmp_path):
     assert refused > 100
 
 
+def test_long_cells_are_read_and_later_errors_keep_their_place(tmp_path):
+    path, long = tmp_path / "a.csv", f"1,1,0,1,{'a' * 3_000_000}\n"
+    path.write_text(HEAD + long + GOOD)
+    lists = data.read_table(path, **COLUMNS)
+    assert [len(name) for name in lists.doc_ids] == [3_000_000, 1]
+    for text, told in (
+        (long + "1,abc,0,1,a\n", ":3: row 1: column 'x' is 'abc', expected a number"),
+        (long + "1,1,0\n", ":3: expected 5 cells, one for each name of a column"),
+        (
+            GOOD + long.replace("a", "a" * 7),
+            ":3: expected a row of less than 8,388,608",
+        ),
+    ):
+        path.write_text(HEAD + text)
+        with pytest.raises(data.DataFormatError) as error:
+            data.read_table(path, features=["x"], **COLUMNS)
+        assert str(error.value)[:200].startswith(f"{path}{told}")
+
+
 def test_files_that_are_no_tables(tmp_path):
     for name, told in (
         ("a.txt", "expected a name that ends in .csv, .tsv, .parquet, .pq"),

@@ -20,7 +20,7 @@ from tfr_ext.data.tables.row_arrays import RowError
 # Texts that stand for a missing number. (A query may well be called NA.)
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A"]
 _TRUE, _FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
-# PyArrow needs whole rows, so that a row can have this many bytes.
+# A row can have this many bytes; PyArrow takes some that have up to twice as many.
 _BLOCK_BYTES = 8 << 20
 # The cells of a last row that is added: a quote that is left open swallows it.
 _END = "\x01"
@@ -66,13 +66,14 @@ def read_frames(
         DataFormatError: if it is not a table, or a value is not a number.
     """
     pandas = imported("pandas")
-    wanted, _ = read_header(path, separator)
+    header = read_header(path, separator)
+    wanted, _ = header
     if columns.features is not None:
         wanted = [*columns.others, *columns.features]
     hints = {name: "" for name in (columns.label, columns.weight) if name is not None}
     hints |= dict.fromkeys(columns.features or (), row_arrays.WITHOUT_TEXT)
     before = 0
-    for batch in _batches(path, separator, wanted, rows):
+    for batch in _batches(path, separator, header, wanted, rows):
         values = {}
         for name in wanted:
             try:
@@ -92,11 +93,15 @@ def read_frames(
 
 
 def _batches(
-    path: str, separator: str, wanted: Sequence[str], rows: int | None
+    path: str,
+    separator: str,
+    header: tuple[list[str], int],
+    wanted: Sequence[str],
+    rows: int | None,
 ) -> Iterator[Any]:
     """Reads columns as tables of texts, each of so many rows at most."""
     arrow, module = imported("pyarrow"), imported("pyarrow.csv")
-    found, lines = read_header(path, separator)
+    found, lines = header
     end = f"\n{separator.join([_END] * len(found))}\n".encode()
     whole: list[Any] = []
     held = None
@@ -233,12 +238,21 @@ def _rows(
     rows = csv.reader(lines, delimiter=separator, strict=strict)
     first = 1
     try:
-        for row in rows:
+        while (row := _next(rows)) is not None:
             if row and (len(row) > 1 or row[0].strip()):
                 yield first, rows.line_num, row
             first = rows.line_num + 1
     except csv.Error as error:
         raise DataFormatError(f"expected a table: {error}", path, first) from None
+
+
+def _next(rows: Iterator[list[str]]) -> list[str] | None:
+    """Returns the next row, whose cells may be long; None at the end."""
+    limit = csv.field_size_limit(text_files.MAX_LINE_BYTES)  # Of the whole process.
+    try:
+        return next(rows, None)
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _explain(path: str, separator: str, count: int) -> None:
@@ -249,15 +263,20 @@ def _explain(path: str, separator: str, count: int) -> None:
         separator: what separates its cells.
         count: number of columns.
     """
+    longest = None
     for first, _, row in _rows(path, separator, strict=True):
-        problem = ""
         if len(row) != count:
-            problem = f"expected {count} cells, one for each name of a column"
-            problem += f". Found: {len(row)}"
-        elif sum(map(len, row)) > _BLOCK_BYTES // 4:  # Of up to four bytes each.
-            problem = f"expected a row of less than {_BLOCK_BYTES:,} bytes"
-        if problem:
-            raise DataFormatError(problem, path, first)
+            raise DataFormatError(
+                f"expected {count} cells, one for each name of a column. Found: "
+                f"{len(row)}",
+                path,
+                first,
+            )
+        if sum(len(cell.encode()) + 1 for cell in row) > _BLOCK_BYTES:
+            longest = longest or first
+    if longest is not None:
+        problem = f"expected a row of less than {_BLOCK_BYTES:,} bytes"
+        raise DataFormatError(problem, path, longest)
 
 
 def imported(name: str) -> Any:

@@ -160,7 +160,7 @@ def describe_counts(
         name: the name of the lists.
         queries: number of lists.
         items: number of items.
-        num_features: width of the features.
+        num_features: width of the features; 0 if there are none.
         list_sizes: items of the shortest and of the longest list.
         label_counts: number of items by label; empty if it is not known.
         empty: lists without a label above 0.
@@ -170,8 +170,9 @@ def describe_counts(
         shown = f"{min(label_counts):g} to {max(label_counts):g}"
     elif label_counts:
         shown = " ".join(f"{g:g}:{c:,}" for g, c in sorted(label_counts.items()))
+    width = f" of {num_features} features" if num_features else ""
     return (
-        f"{name}: {queries:,} queries, {items:,} items of {num_features} features, "
+        f"{name}: {queries:,} queries, {items:,} items{width}, "
         f"list size {list_sizes[0]} to {list_sizes[1]}, labels {shown}, "
         f"{empty:,} queries without a relevant item"
     )

@@ -32,7 +32,7 @@ class TableSource:
         """
         if not config.keeps_missing and config.missing_value != 0:
             raise ValueError(
-                f"{given('missing', config.missing)} is only for `dataset='text'`. "
+                f"{given('missing', config.missing)} is not for `dataset='table'`. "
                 "Cells of a table may be empty with `missing='mean'` or "
                 "`missing='indicator'`."
             )
