@@ -7,10 +7,11 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tfr_ext.core import blocks
+from tfr_ext.core.derivatives import differentiable_once
 
 # Up to this many pairs are kept for the backward pass; more are computed again.
 _KEPT_PAIRS = 2**24
-# Products of scores and slope are clipped to this, so that differences are finite.
+# Numbers are clipped to this, so that differences are finite.
 _MOST = 1e37
 
 
@@ -36,17 +37,18 @@ def soft_counts(x: tf.Tensor, weights: tf.Tensor, slope: float) -> tf.Tensor:
         slope: positive slope of the sigmoid.
     """
     weights = tf.stop_gradient(weights)
-    scaled = _bounded(slope * tf.stop_gradient(x))
+    fixed = _bounded(tf.stop_gradient(x))
 
     def sigmoids(rows: tf.Tensor) -> tf.Tensor:
-        return tf.sigmoid(scaled[:, tf.newaxis, :] - rows)
+        # Differences of close numbers are exact, those of their products are not.
+        return tf.sigmoid(slope * (fixed[:, tf.newaxis, :] - rows))
 
     def count(sigmoids: tf.Tensor) -> tf.Tensor:
         return tf.matmul(sigmoids, weights[:, :, tf.newaxis])
 
-    @tf.custom_gradient
+    @differentiable_once
     def counts(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        rows = scaled[:, :, tf.newaxis]
+        rows = fixed[:, :, tf.newaxis]
         kept = sigmoids(rows) if blocks.are_one(rows, _KEPT_PAIRS) else None
 
         def sums(of: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import logging
 import re
 import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator
+
+from absl import logging as absl_logging
 
 _wording: contextvars.ContextVar[Callable[[str], str]] = contextvars.ContextVar(
     "wording", default=str
@@ -134,3 +137,28 @@ def issuing_warnings() -> Iterator[None]:
         yield
     finally:
         _issues.reset(token)
+
+
+@contextlib.contextmanager
+def without_logged(text: str) -> Iterator[None]:
+    """Hides what absl and TensorFlow log with a text that the caller knows better.
+
+    Args:
+        text: what a hidden message contains.
+
+    Examples:
+        >>> with without_logged("of no use"):
+        ...     absl_logging.warning("This is of no use.")
+    """
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return text not in record.getMessage()
+
+    loggers = absl_logging.get_absl_logger(), logging.getLogger("tensorflow")
+    for logger in loggers:
+        logger.addFilter(wanted)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(wanted)

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
+from tfr_ext.core.derivatives import differentiable_once
 from tfr_ext.core.inputs import TensorLike
 
 
@@ -23,7 +24,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
     itself may do what XLA cannot, such as leave out padding.
 
     The value and the gradient in the scores are those of the loss. Its gradient in the
-    labels, and its second derivatives, are 0.
+    labels is 0, and second derivatives are an error.
 
     Standalone usage:
 
@@ -110,7 +111,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
             if x is not None
         )
 
-        @tf.custom_gradient
+        @differentiable_once
         def of_scores(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
             # Otherwise a tape of eager mode would also differentiate the step.
             inputs = (tf.stop_gradient(x) for x in (labels, scores, *weights))

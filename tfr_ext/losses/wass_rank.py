@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tfr_ext.core.derivatives import differentiable_once
 from tfr_ext.losses import base
 from tfr_ext.metrics.convergence import SinkhornErrorMetric
 from tfr_ext.transport import labels_to_scores
@@ -110,7 +111,7 @@ class WassRankLoss(base.ListwiseLoss):
         problem = self._problem
         has_item = tf.reduce_any(mask, axis=1, keepdims=True)
 
-        @tf.custom_gradient
+        @differentiable_once
         def distance(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
             # A list of nothing but padding is solved as if it had items, and then left
             # out.

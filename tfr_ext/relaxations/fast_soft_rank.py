@@ -28,7 +28,7 @@ from tfr_ext.core import checks, masked
 from tfr_ext.core.arguments import Argument, Sharpness
 from tfr_ext.relaxations import isotonic
 from tfr_ext.relaxations.relaxation import Positions, register
-from tfr_ext.relaxations.sorted_scores import SortedScores, sort_scores
+from tfr_ext.relaxations.sorted_scores import Order, has_nan, order_scores
 
 
 def soft_rank(
@@ -54,14 +54,14 @@ def soft_rank(
         >>> soft_rank(scores, scores > 0).numpy()
         array([[3.  , 1.25, 1.75]], dtype=float32)
     """
-    by_rank = sort_scores(tf.stop_gradient(scores), mask, 2.0)
+    by_rank = order_scores(tf.stop_gradient(scores), mask)
     regularization = tf.constant(regularization, tf.float64)
     number, gaps = _gaps(by_rank, regularization)
     targets = tf.cumsum(gaps, axis=1) - number
     fitted = isotonic.fit(targets, by_rank.is_real)
-    # 0, or NaN where a score is NaN.
-    wrong = tf.where(by_rank.is_real, by_rank.doubled[:, :1], 0)
-    ranks = tf.where(by_rank.is_real, number + (targets - fitted) + wrong, 0)
+    ranks = number + (targets - fitted)
+    ranks = tf.where(has_nan(scores, mask), tf.cast(float("nan"), ranks.dtype), ranks)
+    ranks = tf.where(by_rank.is_real, ranks, 0)
 
     @tf.custom_gradient
     def rank(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
@@ -94,7 +94,7 @@ class FastSoftRank(Positions):
         return soft_rank(scores, mask, self.regularization)
 
 
-def _gaps(by_rank: SortedScores, unit: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _gaps(by_rank: Order, unit: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the ranks 1, 2, ..., and each score's distance from the one before."""
     scores = tf.cast(by_rank.scores, tf.float64)
     gaps = (scores[:, :-1] - scores[:, 1:]) / unit

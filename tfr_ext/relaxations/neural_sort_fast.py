@@ -21,15 +21,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from tfr_ext.core import masked
+from tfr_ext.core.derivatives import differentiable_once
 from tfr_ext.relaxations.sorted_scores import (
+    MOST_NEAR_ROWS,
     Float,
     Index,
     SortedScores,
     columns,
+    is_zero,
     middle_ranks,
     part,
     row_exponentials,
@@ -44,8 +48,10 @@ _UNROLLED_ROWS = 16
 # Up to this many rows are kept for the backward pass. More are computed in blocks, and
 # again in the backward pass, so that memory grows with the list and not with its
 # square.
-_KEPT_ROWS = 64
+_KEPT_ROWS = MOST_NEAR_ROWS
 _BLOCK_ROWS = 32
+# Larger quotients of a score and the temperature make no difference.
+_MAX_GAP = 1e25
 
 
 def neural_sort_expectation(
@@ -100,7 +106,7 @@ def neural_sort_expectation(
     rows = wanted if _are_few(wanted) else masked.minimum(wanted, size)
     by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
 
-    @tf.custom_gradient
+    @differentiable_once
     def expectation(scores: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
         taken = by_rank.take(values)
@@ -108,10 +114,10 @@ def neural_sort_expectation(
             expected, adjoint = _few_rows(by_rank, taken, rows)
         elif _are_few(rows):
             block = _block(by_rank, taken, 0, rows)
-            expected = block[2]
+            expected = block.expected
             adjoint = functools.partial(_block_adjoint, taken, 0, block)
         else:
-            expected = _by_blocks(rows, lambda *b: _block(by_rank, taken, *b)[2])
+            expected = _by_blocks(rows, lambda *b: _block(by_rank, taken, *b).expected)
             adjoint = functools.partial(_adjoint_by_blocks, by_rank, taken)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -160,7 +166,7 @@ def neural_sort(
     by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
     real_ranks = tf.expand_dims(columns(by_rank.is_real, 0, rows), 2)
 
-    @tf.custom_gradient
+    @differentiable_once
     def indicators(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
         exponentials = row_exponentials(by_rank, 0, rows)
@@ -207,9 +213,11 @@ def neural_sort_log_likelihood(
     ideal = by_rank.take(middle_ranks(labels, mask))
     position = tf.cast(tf.range(rows), scores.dtype)[tf.newaxis, :]
     misplaced = (position - ideal) * by_rank.real
-    doubled = tf.cast(by_rank.doubled, scores.dtype)
+    # Relative to the best, and not so far below it that products are infinite.
+    gaps = tf.maximum(by_rank.scores[:, :1] - by_rank.scores, 0)
+    doubled = tf.maximum(-2 * gaps / by_rank.temperature, -_MAX_GAP)
 
-    @tf.custom_gradient
+    @differentiable_once
     def log_likelihood(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
 
@@ -255,68 +263,89 @@ def _few_rows(
     Computed row by row: on a CPU, many small operations cost less than a few that wake
     all threads.
     """
-    base, step, own = row_logits(by_rank, 0, rows)
+    base, step, own, numbers = row_logits(by_rank, 0, rows)
     kept, totals, sums = [], [], []
-    for own_row in tf.split(own, rows, axis=1):
-        logits = base - own_row
-        with tf.control_dependencies([logits]):  # so that it takes the memory of base
-            base -= step
-        row = tf.exp(tf.minimum(logits, 0))
+    for number, own_row in zip(tf.unstack(numbers, rows), tf.split(own, rows, axis=1)):
+        row = tf.exp(base - number * step - own_row)
         kept.append(row)
         totals.append(tf.reduce_sum(row, axis=1, keepdims=True))
         sums.append(tf.reduce_sum(row * values, axis=1, keepdims=True))
     total = tf.concat(totals, axis=1)
-    # If scores are 1e25 apart, rounding may leave a row without any mass.
     expected = tf.math.divide_no_nan(tf.concat(sums, axis=1), total)
 
     def adjoint(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         weights = tf.math.divide_no_nan(upstream, total)
-        means = weights * expected
         plain = numbered = inner = tf.zeros_like(values)
-        parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, means)))
+        parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, expected)))
         for row, weight, mean in reversed(list(parts)):
             # The running sum of the sums counts row r exactly r times, counted from 0.
             numbered += plain
-            plain += row * (weight * values - mean)
-            inner += row * weight
+            weighted = row * weight
+            plain += weighted * (values - mean)
+            inner += weighted
         return plain, row_moment(0, plain, numbered), inner
 
     return expected, adjoint
 
 
+class _Block(NamedTuple):
+    """Some rows.
+
+    Attributes:
+        exponentials: `[batch, rows, list]`.
+        total: their sums, `[batch, rows, 1]`.
+        expected: the expected values, `[batch, rows, values]`.
+    """
+
+    exponentials: tf.Tensor
+    total: tf.Tensor
+    expected: tf.Tensor
+
+
 def _block(
     by_rank: SortedScores, values: tf.Tensor, first: Index, count: masked.Size
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the exponentials of some rows, their sums, and the expected values."""
+) -> _Block:
+    """Computes some rows."""
     exponentials = row_exponentials(by_rank, first, count)
-    totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
-    sums = tf.matmul(exponentials, values)
-    return exponentials, totals, tf.math.divide_no_nan(sums, totals)
+    total = tf.reduce_sum(exponentials, axis=2, keepdims=True)
+    expected = tf.math.divide_no_nan(tf.matmul(exponentials, values), total)
+    return _Block(exponentials, total, expected)
 
 
 def _block_adjoint(
-    values: tf.Tensor,
-    first: Index,
-    block: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-    upstream: tf.Tensor,
+    values: tf.Tensor, first: Index, block: _Block, upstream: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the sums over the block's rows that `score_adjoint` takes.
 
     The adjoint of the logits is P (g v - mean of g v). One matrix product gives its sum
-    over the rows and its sum weighted by the row number.
+    over the rows and its sum weighted by the row number. Rows' own items, which may
+    have almost all of P, are left out there: their part in the moment is exactly 0, but
+    the difference of two rounded sums is not.
     """
-    exponentials, totals, expected = block
-    width = tf.shape(values)[2]
-    weights = tf.math.divide_no_nan(upstream, totals)
-    means = tf.reduce_sum(weights * expected, axis=2, keepdims=True)
-    weights = tf.concat([weights, means], axis=2)
-    weights = tf.concat([weights, weights * _numbers(weights)], axis=2)
-    sums = tf.matmul(exponentials, weights, transpose_a=True)
+    size, width = masked.list_size(values), tf.shape(values)[2]
+    row = tf.range(masked.list_size(upstream))[:, tf.newaxis]
+    is_own = tf.equal(tf.range(size) - first, row)
+    others = block.exponentials - tf.cast(is_own, values.dtype)
+    weights = tf.math.divide_no_nan(upstream, block.total)
+    means = tf.reduce_sum(weights * block.expected, axis=2, keepdims=True)
+    both = tf.concat([weights, means], axis=2)
+    both = tf.concat([both, both * _numbers(both)], axis=2)
+    sums = tf.matmul(others, both, transpose_a=True)
     plain, numbered = (
         tf.reduce_sum(values * part[:, :, :width], axis=2) - part[:, :, width]
         for part in (sums[:, :, : width + 1], sums[:, :, width + 1 :])
     )
-    return plain, row_moment(first, plain, numbered), sums[:, :, :width]
+    moment = row_moment(first, plain, numbered)
+    # The expected value less the own one, as a sum over the others.
+    counted = tf.concat([values, tf.ones_like(values[:, :, :1])], axis=2)
+    above = tf.matmul(others, counted)
+    own = columns(values, first, masked.list_size(upstream))
+    above = above[:, :, :width] - own * above[:, :, width:]
+    above = tf.math.divide_no_nan(above, block.total)
+    of_own = -tf.reduce_sum(weights * above, axis=2, keepdims=True)
+    of_own = columns(tf.concat([of_own, weights], axis=2), 0, size)
+    of_own = of_own if is_zero(first) else tf.roll(of_own, first, axis=1)
+    return plain + of_own[:, :, 0], moment, sums[:, :, :width] + of_own[:, :, 1:]
 
 
 def _adjoint_by_blocks(

@@ -25,6 +25,7 @@ import tensorflow as tf
 from tfr_ext.core import checks, masked
 from tfr_ext.core.annealed import Annealable
 from tfr_ext.core.arguments import Argument, Sharpness
+from tfr_ext.core.derivatives import differentiable_once
 from tfr_ext.objectives.objective import Objective
 from tfr_ext.relaxations import smoothi_fast
 from tfr_ext.relaxations.relaxation import Indicators, register
@@ -252,8 +253,10 @@ def _indicators(
         rows: number of ranks.
         stop_gradient: whether the products are constant in the backward pass.
     """
+    # What the product is held constant in has no second derivative.
+    once = differentiable_once if stop_gradient else tf.custom_gradient
 
-    @tf.custom_gradient
+    @once
     def of_logits(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         products, outputs = _indicator_rows(logits, keep, rows)
 

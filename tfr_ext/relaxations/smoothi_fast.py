@@ -4,8 +4,9 @@ See `tfr_ext.relaxations.smoothi` for the definition. Two facts make it fast:
 
 *   With the paper's stop-gradient, the product is constant in the backward pass, so an
     expectation `E_r = sum_j I_j^r v_j` has the gradient `alpha * q_j^r * I_j^r *
-    (v_j - E_r)` in `S_j` with `q` the product, which is known from the forward pass: as
-    the logit of rank r divided by that of rank 1.
+    (v_j - E_r)` in `S_j` with `q` the product, which is known from the forward pass.
+    The difference is taken rank by rank: where `I = 1` it is 0, but that of two rounded
+    sums over the ranks is not.
 *   `|q|` is at most `(1 - delta)**(r - 1)`, so `x = alpha * S * q` falls with the rank,
     and the indicators approach `1 / n` over the n real items. There the recursion
     multiplies all of `q` by `c = 1 - delta - 1 / n`, so that (as near any attracting
@@ -18,6 +19,7 @@ See `tfr_ext.relaxations.smoothi` for the definition. Two facts make it fast:
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import masked
+from tfr_ext.core.derivatives import differentiable_once
 
 # The highest logit of a real item, so far below infinity that products stay finite.
 MAX_LOGIT = 1e30
@@ -63,17 +66,16 @@ def expectation(
         A tensor of shape `[batch, rows]`.
     """
     if isinstance(rows, int) and 0 < rows <= FEW_ROWS:
-        return tf.custom_gradient(lambda x: _few_rows(x, keep, values, rows))(logits)
+        return differentiable_once(lambda x: _few_rows(x, keep, values, rows))(logits)
     # How many rows are computed at most is known without the scores, so that XLA knows
     # it.
     most = _rows_to_compute(math.log(MAX_LOGIT), logits.dtype, delta)
     some = masked.minimum(rows, math.ceil(min(most, tf.int32.max)))
     real = tf.cast(mask, logits.dtype)
 
-    @tf.custom_gradient
+    @differentiable_once
     def of_logits(logits: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        logits = _not_0(logits)
-        done, computed, weights = _expectation_rows(logits, keep, values, some, delta)
+        done, computed, slopes = _expectation_rows(logits, keep, values, some, delta)
         is_later = tf.cast(tf.range(rows) >= done, logits.dtype)
         mean = _mean(values, real)
 
@@ -99,14 +101,10 @@ def expectation(
             return moved + x * (1 - is_later)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            adjoints = [upstream, upstream * expected]
-            plain, scaled = tf.cond(
-                done < rows,
-                lambda: [onto_computed(x) for x in adjoints],
-                lambda: adjoints,
+            adjoints = tf.cond(
+                done < rows, lambda: onto_computed(upstream), lambda: upstream
             )
-            plain, scaled = _row_sums(plain, scaled, weights, done)
-            return _slopes(values, plain, scaled, logits)
+            return _row_sum(adjoints, slopes, done)
 
         return expected, gradient
 
@@ -117,39 +115,20 @@ def _few_rows(
     logits: tf.Tensor, keep: tf.Tensor, values: tf.Tensor, rows: int
 ) -> tuple[tf.Tensor, Callable]:
     """Returns the expected values at a few ranks, and their gradient."""
-    logits = _not_0(logits)
-    _, sums, weights = _rows(logits, rows, keep, values, softmax)
-    expected = tf.concat(sums, axis=1)
+    ones = tf.ones_like(logits)
+    _, expected, slopes = _rows(ones, rows, logits, keep, values, softmax)
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        plain, scaled = (
-            tf.add_n([part * w for part, w in zip(tf.split(x, rows, axis=1), weights)])
-            for x in (upstream, upstream * expected)
-        )
-        return _slopes(values, plain, scaled, logits)
+        parts = zip(tf.split(upstream, rows, axis=1), slopes)
+        return tf.add_n([part * slope for part, slope in parts])
 
-    return expected, gradient
-
-
-def _not_0(logits: tf.Tensor) -> tf.Tensor:
-    """Returns logits by which one can divide, with the same softmax."""
-    nothing = float(np.finfo(logits.dtype.as_numpy_dtype).eps) ** 2
-    return tf.where(tf.equal(logits, 0), tf.constant(nothing, logits.dtype), logits)
-
-
-def _slopes(
-    values: tf.Tensor, plain: tf.Tensor, scaled: tf.Tensor, logits: tf.Tensor
-) -> tf.Tensor:
-    """Returns `sum_r g_r q_rj I_rj (v_j - E_r)` from the sums with `x` instead of `q`.
-
-    Divided first, so that large values and large logits do not meet.
-    """
-    return values * (plain / logits) - scaled / logits
+    return tf.concat(expected, axis=1), gradient
 
 
 def _rows(
-    x: tf.Tensor,
+    product: tf.Tensor,
     count: int,
+    logits: tf.Tensor,
     keep: tf.Tensor,
     values: tf.Tensor,
     softmax: Callable[[tf.Tensor], tf.Tensor],
@@ -160,57 +139,49 @@ def _rows(
     threads.
 
     Args:
-        x: the logits of the first of them, `[batch, list]`.
+        product: that of the first of them, `[batch, list]`.
         count: number of rows.
+        logits: the logits of rank 1, `[batch, list]`.
         keep: the factor of an item that gets no mass, `[batch, list]`.
         values: a number for each item, `[batch, list]`.
         softmax: a function of the logits.
 
     Returns:
-        The logits after them; and of each row the expectation, `[batch, 1]`, and `x *
-        indicator`, `[batch, list]`.
+        The product after them; and of each row the expectation, `[batch, 1]`, and its
+        derivative in the logits of rank 1, `[batch, list]`.
     """
-    sums, weights = [], []
+    expected, slopes = [], []
     for _ in range(count):
-        indicator = softmax(x)
-        sums.append(tf.reduce_sum(indicator * values, axis=1, keepdims=True))
-        weights.append(indicator * x)
-        x *= keep - indicator
-    return x, sums, weights
+        indicator = softmax(logits * product)
+        expected.append(tf.reduce_sum(indicator * values, axis=1, keepdims=True))
+        slopes.append(indicator * product * (values - expected[-1]))
+        product *= keep - indicator
+    return product, expected, slopes
 
 
-def _row_sums(
-    plain: tf.Tensor, scaled: tf.Tensor, weights: tf.TensorArray, done: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns `sum_r g_r w_rj` and `sum_r h_r w_rj`, both `[batch, list]`.
+def _row_sum(adjoints: tf.Tensor, slopes: tf.TensorArray, done: tf.Tensor) -> tf.Tensor:
+    """Returns `sum_r g_r w_rj`, `[batch, list]`.
 
     Args:
-        plain: `g`, `[batch, rows]`, 0 at rows that were not computed.
-        scaled: `h`, of the same shape.
-        weights: `w`, `[batch, list]` for each row.
+        adjoints: `g`, `[batch, rows]`, 0 at rows that were not computed.
+        slopes: `w`, `[batch, list]` for each row.
         done: number of rows computed, a multiple of the chunk.
     """
-    spare = tf.maximum(weights.size() - tf.shape(plain)[1], 0)
-    plain, scaled = (tf.pad(x, [[0, 0], [0, spare]]) for x in (plain, scaled))
+    spare = tf.maximum(slopes.size() - tf.shape(adjoints)[1], 0)
+    adjoints = tf.pad(adjoints, [[0, 0], [0, spare]])
 
-    def step(first, *totals):  # noqa: ANN001
-        rows = [weights.read(first + k) for k in range(_CHUNK)]
-        sums = []
-        for total, x in zip(totals, (plain, scaled)):
-            part = tf.slice(x, [0, first], [tf.shape(x)[0], _CHUNK])
-            parts = tf.split(part, _CHUNK, axis=1)
-            sums.append(tf.add_n([total, *(p * w for p, w in zip(parts, rows))]))
-        return first + _CHUNK, *sums
+    def step(first, total):  # noqa: ANN001
+        part = tf.slice(adjoints, [0, first], [tf.shape(adjoints)[0], _CHUNK])
+        parts = enumerate(tf.split(part, _CHUNK, axis=1))
+        terms = (p * slopes.read(first + k) for k, p in parts)
+        return first + _CHUNK, tf.add_n([total, *terms])
 
-    zeros = tf.zeros_like(weights.read(0))
-    most = -(-weights.size() // _CHUNK)
-    _, plain, scaled = tf.while_loop(
-        lambda first, *_: first < done,
+    return tf.while_loop(
+        lambda first, _: first < done,
         step,
-        (0, zeros, zeros),
-        maximum_iterations=most,
-    )
-    return plain, scaled
+        (0, tf.zeros_like(slopes.read(0))),
+        maximum_iterations=-(-slopes.size() // _CHUNK),
+    )[1]
 
 
 def _mean(values: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
@@ -319,10 +290,9 @@ def softmax(logits: tf.Tensor, subtract_max: bool = True) -> tf.Tensor:
     if subtract_max:
         logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
     exponentials = tf.exp(logits)
-    total = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
-    # Graphs replace a plain `1 / total` by a reciprocal that is not exact, and then an
-    # item far above all others would keep a part of its product.
-    return exponentials * tf.math.divide_no_nan(tf.ones([], total.dtype), total)
+    # Not multiplied by the reciprocal, which is rounded: an item far above all others
+    # has exactly 1.
+    return exponentials / tf.reduce_sum(exponentials, axis=-1, keepdims=True)
 
 
 def _expectation_rows(
@@ -336,15 +306,15 @@ def _expectation_rows(
 
     Returns:
         The number of rows that were computed, at least as many as are needed; their
-        expectations, `[batch, chunks * chunk]`, 0 at other rows; and `x * indicator` of
-        each row, `[batch, list]`.
+        expectations, `[batch, chunks * chunk]`, 0 at other rows; and the slopes of each
+        row, see `_rows`, `[batch, list]`.
     """
     batch, items = logits.shape
     # A list without items has no rows, but the arrays need one to know their shape.
     rows = masked.maximum(rows, 1)
     chunks = -(-rows // _CHUNK)
     expected = tf.TensorArray(logits.dtype, size=chunks, element_shape=[batch, _CHUNK])
-    weights = tf.TensorArray(
+    slopes = tf.TensorArray(
         logits.dtype,
         size=chunks * _CHUNK,
         element_shape=[batch, items],
@@ -352,13 +322,13 @@ def _expectation_rows(
     )
 
     def until(rows: tf.Tensor, subtract_max: bool, *state: Any) -> tuple:
-        def step(i, x, expected, weights):  # noqa: ANN001
-            x, sums, found = _rows(
-                x, _CHUNK, keep, values, lambda logits: softmax(logits, subtract_max)
-            )
+        scaled = functools.partial(softmax, subtract_max=subtract_max)
+
+        def step(i, product, expected, slopes):  # noqa: ANN001
+            product, sums, found = _rows(product, _CHUNK, logits, keep, values, scaled)
             for k, row in enumerate(found):
-                weights = weights.write(i * _CHUNK + k, row)
-            return i + 1, x, expected.write(i, tf.concat(sums, axis=1)), weights
+                slopes = slopes.write(i * _CHUNK + k, row)
+            return i + 1, product, expected.write(i, tf.concat(sums, axis=1)), slopes
 
         return tf.while_loop(
             lambda i, *_: (i < chunks) & (i * _CHUNK < rows),
@@ -374,12 +344,12 @@ def _expectation_rows(
     largest = tf.math.log(tf.reduce_max(logits))
     steep = _whole_rows(_rows_above(tf.math.log(plain), largest, delta), rows)
     needed = _whole_rows(_rows_to_compute(largest, logits.dtype, delta), rows)
-    state = until(steep, True, 0, logits, expected, weights)
-    steps, _, found, weights = until(needed, False, *state)
+    state = until(steep, True, 0, tf.ones_like(logits), expected, slopes)
+    steps, _, found, slopes = until(needed, False, *state)
     # [chunks, batch, chunk] to [batch, chunks * chunk]. On some CPUs, transposing that
     # little takes as long as fifty other operations.
     lists = tf.shape(logits)[0]
     rows_of_lists = tf.range(lists)[:, tf.newaxis] + tf.range(chunks) * lists
     found = tf.gather(tf.reshape(found.stack(), [-1, _CHUNK]), rows_of_lists)
     found = tf.reshape(found, [lists, chunks * _CHUNK])
-    return steps * _CHUNK, found, weights
+    return steps * _CHUNK, found, slopes

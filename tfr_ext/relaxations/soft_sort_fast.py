@@ -10,6 +10,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tfr_ext.core import masked
+from tfr_ext.core.derivatives import differentiable_once
 from tfr_ext.core.ranking import best
 from tfr_ext.relaxations import laplace
 from tfr_ext.relaxations.sorted_scores import Float, as_tensor, has_nan
@@ -54,7 +55,7 @@ def soft_sort_expectation(
     fixed = tf.stop_gradient(scores)
     nan = tf.where(has_nan(fixed, mask), tf.cast(float("nan"), scores.dtype), 0)
 
-    @tf.custom_gradient
+    @differentiable_once
     def expectation(scores: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted in `_few_ranks` and `_all_ranks`
         if isinstance(wanted, int) and wanted <= _FEW_RANKS:
@@ -91,7 +92,7 @@ def soft_sort_positions(
     fixed = tf.stop_gradient(scores)
     nan = tf.where(has_nan(fixed, mask), tf.cast(float("nan"), scores.dtype), 0)
 
-    @tf.custom_gradient
+    @differentiable_once
     def positions(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted in `kernel`
         kernel = laplace.kernel(fixed, mask, temperature)

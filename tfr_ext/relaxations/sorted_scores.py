@@ -6,9 +6,11 @@ See the note at the head of `tfr_ext.relaxations.neural_sort` for the formulas.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import masked
@@ -17,9 +19,8 @@ from tfr_ext.core.ranking import best
 Float: TypeAlias = float | tf.Tensor
 Index: TypeAlias = int | tf.Tensor
 
-# Larger quotients of a score gap and the temperature make no difference: their exp() is
-# 0.
-_MAX_GAP = 1e25
+# The most rows whose logits are computed in the type of the scores.
+MOST_NEAR_ROWS = 64
 # The logit of padding, far below that of any real item.
 _PADDING = -1e37
 
@@ -92,15 +93,18 @@ class SortedScores(Order):
     """Scores of a batch of lists, best first.
 
     Attributes:
-        doubled: float64, twice the scores over the temperature, 0 for the best and very
-            low at padding.
-        sums: float64, `doubled` summed over the better ranks.
+        near: float64, twice the scores over the temperature, less the best. Gaps
+            between neighbours are no larger than makes a difference to a softmax, so
+            that rounding does not grow with outliers. Padding is like the last item.
+        sums: float64, `near` summed over the better ranks.
+        nan: float64, NaN for lists with a score that is NaN, else 0, `[batch, 1]`.
         real: 1 at real items, else 0.
         temperature: the temperature, in the scores' type.
     """
 
-    doubled: tf.Tensor
+    near: tf.Tensor
     sums: tf.Tensor
+    nan: tf.Tensor
     real: tf.Tensor
     temperature: tf.Tensor
 
@@ -137,45 +141,66 @@ def sort_scores(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> Sorte
     """
     order = order_scores(scores, mask)
     temperature = as_tensor(temperature, tf.float64)
-    doubled = tf.cast(order.scores, tf.float64) * (2.0 / temperature)
-    # Padding is minus infinity, and it is all that an empty list has.
-    doubled -= tf.maximum(doubled[:, :1], tf.float64.min)
-    doubled = tf.maximum(doubled, -_MAX_GAP)
+    # The logit across a gap is at most minus the gap over the temperature, and its
+    # exp() 0 from here on.
+    smallest = np.finfo(scores.dtype.as_numpy_dtype).smallest_subnormal
+    lowest = tf.cast(math.log(smallest) * temperature, scores.dtype)
+    falls = tf.maximum(order.scores[:, 1:] - order.scores[:, :-1], lowest)
+    falls = tf.cast(masked.where(order.is_real[:, 1:], falls), tf.float64)
+    near = tf.cumsum(tf.pad(falls * (2.0 / temperature), [[0, 0], [1, 0]]), axis=1)
     nan = tf.cast(float("nan"), tf.float64)
-    doubled += tf.where(has_nan(scores, mask), nan, 0)
     return SortedScores(
         positions=order.positions,
         scores=order.scores,
         is_real=order.is_real,
-        doubled=doubled,
-        sums=tf.cumsum(doubled, axis=1, exclusive=True),
+        near=near,
+        sums=tf.cumsum(near, axis=1, exclusive=True),
+        nan=tf.where(has_nan(scores, mask), nan, 0),
         real=tf.cast(order.is_real, scores.dtype),
         temperature=tf.cast(temperature, scores.dtype),
     )
 
 
-def row_logits(
-    by_rank: SortedScores, first: Index, count: masked.Size
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the parts of the logits of `count` rows, starting at index `first`.
+class RowLogits(NamedTuple):
+    """The logits of some rows.
 
-    Returns:
-        `base` and `step`, `[batch, list]`, and `own`, `[batch, count]`: the logits of
-        row `first + i` are `base - i * step - own[i]`, and should not be above 0.
+    Those of row i are `base - number[i] * step - own[:, i]`: exactly 0 at its own item,
+    and far below 0 in rows beyond the real items.
+
+    Attributes:
+        base: `[batch, list]`.
+        step: `[batch, list]`.
+        own: `[batch, rows]`.
+        number: the rows, counted from one in their middle, `[rows]`.
     """
-    dtype = by_rank.scores.dtype
-    doubled, sums = by_rank.doubled, by_rank.sums
-    offset = tf.cast(tf.range(masked.list_size(doubled)) - first, tf.float64)
-    if not _is_zero(first):
-        # Relative to the first row's item; see the top of this module.
-        anchor = columns(doubled, first, 1)
-        sums -= columns(sums, first, 1) + offset * anchor
-        doubled -= anchor
-    base = tf.cast((offset - 0.5) * doubled - sums, dtype)
+
+    base: tf.Tensor
+    step: tf.Tensor
+    own: tf.Tensor
+    number: tf.Tensor
+
+
+def row_logits(by_rank: SortedScores, first: Index, count: masked.Size) -> RowLogits:
+    """Returns the logits of `count` rows, starting at index `first`.
+
+    They are float64 if there are so many rows that most are far from the middle one.
+    """
+    dtype, near = by_rank.scores.dtype, by_rank.near
+    if not isinstance(count, int) or count > MOST_NEAR_ROWS:
+        dtype = tf.float64
+    size = masked.list_size(near)
+    # Relative to the item in the middle of the rows; see the top of this module.
+    middle = masked.minimum(first + count // 2, masked.maximum(size - 1, 0))
+    anchor = columns(near, middle, 1)
+    constant = columns(by_rank.sums, middle, 1) + anchor / 2 + by_rank.nan
+    offset = tf.cast(tf.range(size) - middle, tf.float64)
+    base = tf.cast((offset - 0.5) * near - by_rank.sums + constant, dtype)
     base = masked.where(by_rank.is_real, base, _PADDING)
-    step = tf.cast(doubled, dtype)
+    step = tf.cast(near - anchor, dtype)
     own = columns(base - tf.cast(offset, dtype) * step, first, count)
-    return base, step, own
+    own = masked.where(columns(by_rank.is_real, first, count), own, -_PADDING)
+    number = tf.cast(tf.range(count) + (first - middle), dtype)
+    return RowLogits(base, step, own, number)
 
 
 def row_exponentials(
@@ -183,14 +208,13 @@ def row_exponentials(
 ) -> tf.Tensor:
     """Returns `exp(D)` for `count` rows, starting at index `first`.
 
-    The shape is `[batch, count, list]`; padding is 0. Rows beyond the real items have
-    no meaning.
+    The shape is `[batch, count, list]`; padding is 0, and rows beyond the real items.
     """
-    base, step, own = row_logits(by_rank, first, count)
-    number = tf.cast(tf.range(count), base.dtype)[:, tf.newaxis]
-    logits = base[:, tf.newaxis, :] - number * step[:, tf.newaxis, :]
+    base, step, own, number = row_logits(by_rank, first, count)
+    logits = base[:, tf.newaxis] - number[:, tf.newaxis] * step[:, tf.newaxis]
+    logits -= own[:, :, tf.newaxis]
     # Rounding may raise the logits of distant scores above 0.
-    return tf.exp(tf.minimum(logits - own[:, :, tf.newaxis], 0))
+    return tf.exp(tf.cast(tf.minimum(logits, 0), by_rank.scores.dtype))
 
 
 def row_moment(first: Index, plain: tf.Tensor, numbered: tf.Tensor) -> tf.Tensor:
@@ -250,19 +274,20 @@ def middle_ranks(labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.math.is_nan(labels), labels, ranks)  # NaN stays visible
 
 
-def _is_zero(first: Index) -> bool:
+def is_zero(first: Index) -> bool:
+    """Returns whether an index is known to be 0."""
     return isinstance(first, int) and first == 0
 
 
 def columns(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
     """Returns `count` columns of `x` starting at index `first`, 0 past the last."""
     size = x.shape[1]
-    if isinstance(count, int) and _is_zero(first) and size is not None:
+    if isinstance(count, int) and is_zero(first) and size is not None:
         if count <= size:
             return x[:, :count]
     inner = [[0, 0]] * (x.shape.rank - 2)
     padded = tf.pad(x, [[0, 0], [0, count], *inner])
-    if isinstance(count, int) and _is_zero(first):
+    if isinstance(count, int) and is_zero(first):
         return padded[:, :count]
     return part(padded, first, count)
 

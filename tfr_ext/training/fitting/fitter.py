@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from tfr_ext import losses, models
-from tfr_ext.core import quiet, which_keras
+from tfr_ext.core import telling, which_keras
 from tfr_ext.core.system import termination
 from tfr_ext.core.telling import say
 from tfr_ext.evaluation import Convention, higher_is_better, plain_name
@@ -241,7 +241,7 @@ class Fitter:
             FloatingPointError: if the loss becomes NaN or infinite.
         """
         hparams = self._hparams
-        with replicas.scope(self._strategy), quiet.without(_SLOW_CALLBACK):
+        with replicas.scope(self._strategy), telling.without_logged(_SLOW_CALLBACK):
             model, first = self._compiled()
             progress = self._training.restore(model)
             if verbose and progress.has_begun:
