@@ -60,6 +60,7 @@ class SinkhornErrorMetric(which_keras.CheckedCalls, tf.keras.metrics.Mean):
             ValueError: if an argument is out of range.
         """
         super().__init__(name=name, dtype=dtype)
+        self._direction = "down"  # For the callbacks of Keras 3, as `RankingMetric`.
         self._problem = labels_to_scores.RankingTransport(
             regularization=regularization,
             num_iterations=num_iterations,

@@ -23,6 +23,10 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
     weight, whatever their labels; a `sample_weight` counts as it does in a listwise
     loss.
 
+    On Keras 3, callbacks such as `EarlyStopping` know whether the metric is better when
+    higher. On Keras 2 they need `mode='max'`, or `mode='min'` for 'arp': there, 'auto'
+    takes the lowest value of a ranking metric for the best.
+
     Standalone usage:
 
     >>> metric = RankingMetric('ndcg', topn=2, gain='linear')
@@ -90,6 +94,8 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
         }
         self._objective = objectives.of_metric(metric, topn=topn, **of_some)
         objectives.check_effects(metric, objectives.names(), **of_some)
+        # What `mode="auto"` of Keras 3's callbacks goes by.
+        self._direction = "down" if self._objective.is_cost else "up"
         self._total = self.add_weight(name="total", initializer="zeros")
         self._count = self.add_weight(name="count", initializer="zeros")
 
