@@ -42,6 +42,23 @@ def other_name() -> str:
     return "Keras 3" if IS_KERAS_2 else "Keras 2"
 
 
+def check_backend(what: str) -> None:
+    """Checks that Keras computes with TensorFlow, as this package does.
+
+    Args:
+        what: name of the object that needs it, such as 'SmoothILoss'.
+
+    Raises:
+        ValueError: if Keras 3 has another backend.
+    """
+    backend = tf.keras.backend.backend()
+    if backend != "tensorflow":
+        raise ValueError(
+            f"{what} needs the TensorFlow backend of Keras, which has the backend "
+            f"{backend!r} in this process: start Python with KERAS_BACKEND=tensorflow."
+        )
+
+
 def is_of_other(value: Any) -> bool:
     """Returns whether a class, or the class of an object, is of the other Keras."""
     kind = value if isinstance(value, type) else type(value)
@@ -98,7 +115,19 @@ def check_value(argument: str, value: Any) -> None:
 
 
 class CheckedCalls:
-    """Refuses calls by the other Keras; metrics name it before their Keras base."""
+    """Refuses what is not for metrics of ours, which name it before their Keras base.
+
+    That is other backends, and calls by the other Keras.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        """Initialises the object, see the base class.
+
+        Raises:
+            ValueError: if Keras has another backend than TensorFlow.
+        """
+        check_backend(type(self).__name__)
+        super().__init__(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the object, see the base class.

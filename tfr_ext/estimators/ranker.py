@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import json_files, telling
+from tfr_ext.core import json_files, telling, which_keras
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import build
 from tfr_ext.data.batches.batching import score_lists
@@ -151,8 +151,12 @@ class Ranker(BaseEstimator):
                 name, such as `{'mixed_precision': 'bfloat16'}`, or `{'missing':
                 'mean'}` if features may be NaN.
             model: the scorer, such as 'mlp' or 'transformer'.
+
+        Raises:
+            ValueError: if Keras has another backend than TensorFlow.
         """
         given = locals()
+        which_keras.check_backend(type(self).__name__)
         for name in parameters(Ranker):
             setattr(self, name, given[name])
 

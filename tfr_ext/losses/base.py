@@ -48,7 +48,11 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             reduction: 'auto' (the mean), 'sum', 'none' or another Keras reduction.
             name: name of the loss, its key by default.
             ragged: whether labels and scores may be ragged tensors.
+
+        Raises:
+            ValueError: if Keras has another backend than TensorFlow.
         """
+        which_keras.check_backend(type(self).__name__)
         if reduction == "auto" and not which_keras.IS_KERAS_2:
             reduction = "sum_over_batch_size"
         super().__init__(reduction=reduction, name=name or self.KEY)

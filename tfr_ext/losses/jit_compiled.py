@@ -49,8 +49,10 @@ class JitCompiledLoss(tf.keras.losses.Loss):
                 serialised it to. Its reduction is used, and must not be 'none'.
 
         Raises:
-            ValueError: if `loss` is no loss, or is reduced to no scalar.
+            ValueError: if `loss` is no loss or is reduced to no scalar, or Keras has
+                another backend than TensorFlow.
         """
+        which_keras.check_backend(type(self).__name__)
         if isinstance(loss, dict):
             loss = tf.keras.losses.deserialize(loss)
         if not isinstance(loss, tf.keras.losses.Loss):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tfr_ext.core import which_keras
 from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.models.ranking_model import RankingModel
 from tfr_ext.models.scorers import Preprocessor, Scorer
@@ -21,7 +22,11 @@ class RankingModelBuilder:
             num_features: width of the feature vectors.
             scorer: the scorer of the items.
             transforms: transforms of the features before scoring; none by default.
+
+        Raises:
+            ValueError: if Keras has another backend than TensorFlow.
         """
+        which_keras.check_backend("This model")
         self._num_features = num_features
         self._scorer = scorer
         self._transforms = transforms
