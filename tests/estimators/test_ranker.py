@@ -152,7 +152,7 @@ def saved(tmp_path_factory):
 
 def test_parameters_that_are_damaged_are_told(saved, tmp_path, monkeypatch):
     """Or are others that `save` might have written: they have no digest."""
-    monkeypatch.setattr(keras_file, "load", lambda path: None)
+    monkeypatch.setattr(keras_file, "load", lambda path, versions: None)
     path = shutil.copytree(saved, tmp_path / "copied") / "ranker.json"
     known = {*vars(tfr_ext.Ranker.load(str(path.parent)))}
     refused = 0

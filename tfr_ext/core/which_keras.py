@@ -42,6 +42,11 @@ def other_name() -> str:
     return "Keras 3" if IS_KERAS_2 else "Keras 2"
 
 
+def version() -> str:
+    """Returns the version of the Keras that `tf.keras` is."""
+    return sys.modules[_OWN].__version__
+
+
 def check_backend(what: str) -> None:
     """Checks that Keras computes with TensorFlow, as this package does.
 

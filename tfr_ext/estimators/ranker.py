@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import json_files, telling, which_keras
-from tfr_ext.core.files import write_atomically
+from tfr_ext.core import telling, which_keras
 from tfr_ext.core.settings import build
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.estimators import as_settings, rows
+from tfr_ext.estimators import as_settings, rows, saved
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
-from tfr_ext.models import keras_file
 from tfr_ext.training import exporter
 from tfr_ext.training.config import MetricsConfig
 from tfr_ext.training.evaluator import EvaluationResult, evaluate_scores
 from tfr_ext.training.sources import data_splits
 from tfr_ext.training.trainer import train
-
-_MODEL, _ABOUT = "model.keras", "ranker.json"
-# Attributes that `fit` sets, besides the model and its history.
-_FITTED = (
-    *("n_features_in_", "feature_names_in_", "max_label_", "best_epoch_"),
-    "params_",
-)
 
 
 class Ranker(BaseEstimator):
@@ -234,7 +223,7 @@ class Ranker(BaseEstimator):
             }
         if columns is not None:
             fitted["feature_names_in_"] = np.array(columns, dtype=object)
-        others = {x: value for x, value in vars(self).items() if x not in _FITTED}
+        others = {x: value for x, value in vars(self).items() if x not in saved.FITTED}
         self.__dict__ = {**others, **fitted}  # At once, whatever may interrupt it.
         return self
 
@@ -304,14 +293,7 @@ class Ranker(BaseEstimator):
         params = self.get_params()
         if isinstance(params.get("random_state"), np.random.RandomState):
             params["random_state"] = self.params_["random_state"]
-        fitted = {name: getattr(self, name, None) for name in _FITTED}
-        names = fitted["feature_names_in_"]
-        fitted["feature_names_in_"] = None if names is None else list(names)
-        about = {"params": params, "fitted": fitted, "history": self.history_}
-        text = json.dumps(about, indent=1, default=_plain)
-        os.makedirs(directory, exist_ok=True)
-        self.model_.save(os.path.join(directory, _MODEL))
-        write_atomically(os.path.join(directory, _ABOUT), text)
+        saved.write(directory, self, params)
 
     @classmethod
     def load(cls, directory: str) -> Ranker:
@@ -321,33 +303,10 @@ class Ranker(BaseEstimator):
             directory: the directory.
 
         Raises:
-            ValueError: if the directory has no ranker, a file is damaged, or the model
-                has parts that no ranker has, see SECURITY.md.
+            ValueError: if the directory has no ranker, a file is damaged, the model has
+                parts that no ranker has, see SECURITY.md, or another Keras saved it.
         """
-        path = os.path.join(directory, _ABOUT)
-        wrong = f"{path} is not what Ranker.save writes"
-        if not os.path.isfile(path):
-            raise ValueError(f"{wrong}: there is no such file.")
-        about = json_files.read_object(
-            path, "Ranker.save", dict.fromkeys(("params", "fitted", "history"), (dict,))
-        )
-        fitted = about["fitted"]
-        if {*fitted} != {*_FITTED}:
-            raise ValueError(
-                f"{wrong}: 'fitted' must have {', '.join(_FITTED)}. Found: "
-                f"{', '.join(fitted) or 'nothing'}."
-            )
-        try:
-            ranker = cls(**about["params"])
-        except TypeError as error:
-            raise ValueError(f"{wrong}: {error}") from error
-        ranker.history_ = about["history"]
-        for name, value in fitted.items():
-            if value is not None:
-                array = name == "feature_names_in_"
-                setattr(ranker, name, np.array(value, object) if array else value)
-        ranker.model_ = keras_file.load(os.path.join(directory, _MODEL))
-        return ranker
+        return saved.read(directory, cls)
 
     def export(self, directory: str) -> str:
         """Exports the model for TensorFlow Serving, as `pipelines.train` does.
@@ -373,6 +332,18 @@ class Ranker(BaseEstimator):
             feature_names=None if names is None else list(names),
             about={"models": [about]},
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what pickle holds: the attributes, and the versions of a model."""
+        return saved.state(vars(self))
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Takes what `__getstate__` returned.
+
+        Raises:
+            ValueError: if the model cannot be loaded, and other versions pickled it.
+        """
+        self.__dict__.update(saved.restored(state))
 
     def __sklearn_tags__(self) -> Any:
         """Returns scikit-learn's tags of the estimator."""
@@ -422,14 +393,3 @@ class Ranker(BaseEstimator):
                 f"This {type(self).__name__} instance is not fitted yet. Call `fit` "
                 "with the judged items before using it."
             )
-
-
-def _plain(value: Any) -> Any:
-    """Returns a value of a parameter in a form that JSON can hold."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    raise TypeError(f"{value!r} cannot be saved. Use plain Python values.")

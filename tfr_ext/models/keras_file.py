@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
+
+from tfr_ext.core import which_keras
+from tfr_ext.version import __version__
 
 _MEMBERS = ("config.json", "metadata.json", "model.weights.h5")
 # What models of this package consist of, besides registered classes. Others of Keras
@@ -31,7 +35,44 @@ _VALUES = ("__bytes__", "__keras_tensor__", "__numpy__", "__tensor__")
 _KEYS = ("class_name", "module", "registered_name")
 
 
-def load(path: str) -> tf.keras.Model:
+def versions() -> dict[str, str]:
+    """Returns the versions that decide whether a saved model can be loaded."""
+    keras = which_keras.version()
+    return {"tfr_ext": __version__, "tensorflow": tf.__version__, "keras": keras}
+
+
+def other_versions(saved: Mapping[str, Any]) -> str:
+    """Returns why a saved model cannot be loaded, and how it can, if versions differ.
+
+    Args:
+        saved: what `versions` returned when it was saved.
+
+    Returns:
+        The end of a sentence about the model; empty if the versions are the same.
+
+    Examples:
+        >>> other_versions(versions())
+        ''
+        >>> other_versions({**versions(), "keras": "3.99"})
+        'was saved with Keras 3.99 (TensorFlow 2..., tfr_ext ...), and this is Keras ...
+    """
+    present = versions()
+    if saved == present:
+        return ""
+    form = "Keras {keras} (TensorFlow {tensorflow}, tfr_ext {tfr_ext})"
+    was = collections.defaultdict(lambda: "unknown", saved)
+    how = ", without TF_USE_LEGACY_KERAS" if which_keras.IS_KERAS_2 else ""
+    if str(was["keras"]).startswith("2."):
+        is_of_tensorflow = str(was["tensorflow"]).startswith("2.15")
+        how = "" if is_of_tensorflow else ", with tf-keras and TF_USE_LEGACY_KERAS=1"
+    return (
+        f"was saved with {form.format_map(was)}, and this is "
+        f"{form.format_map(present)}. Load it with those versions{how}, or fit the "
+        "ranker again."
+    )
+
+
+def load(path: str, saved_by: Mapping[str, Any] | None = None) -> tf.keras.Model:
     """Loads a model that `tf.keras.Model.save` wrote, not compiled.
 
     Keras chooses the format by what it finds under a name, and runs code of HDF5 files
@@ -42,6 +83,7 @@ def load(path: str) -> tf.keras.Model:
 
     Args:
         path: the file, whose name ends with `.keras`.
+        saved_by: the versions that saved it, if known, see `versions`.
 
     Raises:
         ValueError: if it is not such a file, is damaged, or names anything else.
@@ -69,7 +111,9 @@ def load(path: str) -> tf.keras.Model:
     try:
         model = tf.keras.models.load_model(path, compile=False, safe_mode=True)
     except Exception as error:
-        raise ValueError(f"{path} cannot be loaded by Keras: {error}") from error
+        told = other_versions(saved_by) if saved_by is not None else ""
+        told = told or f"cannot be loaded by Keras: {error}"
+        raise ValueError(f"{path} {told}") from error
     if not isinstance(model, tf.keras.Model):
         raise ValueError(f"{path}: expected a model. Found: {type(model).__name__}.")
     return model
