@@ -15,6 +15,7 @@ from pipelines.start import commands
 from tests.commands import ROOT, run_command
 
 COMMANDS = sorted(commands.abouts())
+HELP = ("-h", "-?", "-help", "--help", "--helpshort", "--helpfull")
 # As the script that pip makes does.
 SCRIPT = """
 import sys
@@ -55,7 +56,7 @@ def test_the_commands_are_the_modules_that_run():
 
 @pytest.mark.parametrize(
     ("arguments", "code", "where"),
-    [((), 1, "stderr"), (("--help",), 0, "stdout"), (("-h",), 0, "stdout")],
+    [((), 1, "stderr"), *(((asked,), 0, "stdout") for asked in ("help", *HELP))],
 )
 def test_the_commands_are_listed(arguments, code, where, without_tensorflow):
     done = tfr_ext(*arguments, path=without_tensorflow)
@@ -97,9 +98,29 @@ def both(command, *arguments):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_with_0(command, tmp_path):
+    """However it is asked for, as shells and scripts take 1 for a failure."""
+    file = tmp_path / "flags.cfg"
+    file.write_text("--helpfull\n")
+    said = {
+        asked: run_command(f"pipelines.{command}", asked, check=False)
+        for asked in (*HELP, f"--flagfile={file}", "--helpxml", "--help=true")
+    }
+    assert {asked: done.returncode for asked, done in said.items()} == {
+        asked: 0 for asked in said
+    }
+    assert {done.stderr for done in said.values()} == {""}
+    texts = {asked: done.stdout for asked, done in said.items()}
+    assert {texts[asked] for asked in HELP[:-1]} == {texts["--help"]}
+    assert "--logtostderr" not in texts["--help"]
+    assert "--[no]logtostderr" in texts["--helpfull"]
+    assert texts["--helpfull"] == texts[f"--flagfile={file}"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_is_that_of_the_module_but_for_its_name(command):
     console, module = both(command, "--help")
-    assert console.returncode == module.returncode == 1
+    assert console.returncode == module.returncode == 0
     assert console.stderr == module.stderr == ""
     assert f"tfr-ext {command} " in console.stdout
     assert "pipelines." not in console.stdout

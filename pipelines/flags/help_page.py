@@ -11,7 +11,7 @@ from pipelines.flags import wording
 
 WIDTH = 88
 GROUPS = ("data", "model", "loss", "training", "evaluation", "run")
-_WANTED = ("-h", "-help", "--help", "-helpshort", "--helpshort")
+_WANTED = ("-?", "-h", "-help", "--help", "-helpshort", "--helpshort")
 _END = (
     "--flagfile=FILE reads flags from a file; later flags override earlier ones. "
     "--helpfull also lists the flags of absl."

@@ -82,11 +82,13 @@ def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
     if help_page.is_wanted(argv[1:]):
         about = sys.modules["__main__"].__doc__ or ""
         print(help_page.page(about, most_used, FLAGS))
-        sys.exit(1)  # As absl does.
+        sys.exit()
     try:
         return FLAGS([*argv[:1], *flag_files.expanded(argv[1:])])
     except flags.Error as error:
         sys.exit(f"Error: {telling.visible(str(error), failures.LONGEST)}")
+    except SystemExit:  # After absl's own help, such as that of --helpfull.
+        sys.exit()
 
 
 def _tell_bug(*error: Any) -> None:

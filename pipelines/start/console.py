@@ -12,7 +12,7 @@ import sys
 from pipelines.start import commands, interruption
 
 NAME = "tfr-ext"
-_HELP = ("-h", "-help", "--help", "help")
+_HELP = ("help", "-?", "-h", "-help", "--help", "--helpshort", "--helpfull")
 _ROOT = pathlib.Path(__file__).parents[2]
 
 
