@@ -51,6 +51,48 @@ def test_a_configuration_builds_a_metric_again(name):
     assert metric.full_name == (name if topn is None else f"{name}_3")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *(("ndgc_10", "'ndcg_10'"), ("NDCG@10", "'ndcg_10'"), ("ndcg10", "'ndcg_10'")),
+        *(("P@5", "'precision_5'"), ("MAP", "'map'"), ("precison", "'precision'")),
+    ],
+)
+def test_misspelt_names_are_understood(name, meant):
+    expected = f"Unknown metric {name!r}; did you mean {meant}"
+    for measure in (objectives.parse, evaluation.higher_is_better):
+        with pytest.raises(ValueError) as error:
+            measure(name)
+        assert str(error.value).startswith(expected)
+
+
+def test_several_names_in_one_text_are_shown_as_several():
+    with pytest.raises(
+        ValueError, match=r"; give several names, as \('map', 'err'\)\."
+    ):
+        objectives.parse("map, err")
+    for name in ("map, x", "x", "", "ndcg_", "3", 3, None, ["map"]):
+        with pytest.raises(ValueError, match="Unknown metric") as error:
+            objectives.parse(name)
+        assert "give several" not in str(error.value)
+
+
+@pytest.mark.parametrize("build", [metrics.RankingMetric, losses.SmoothILoss])
+def test_a_name_with_its_cut_off_is_shown_as_two_arguments(build):
+    for name, meant in {
+        "ndcg_10": "`metric='ndcg', topn=10`",
+        "NDCG": "'ndcg'",
+        "ndgc": "'ndcg'",
+    }.items():
+        with pytest.raises(ValueError) as error:
+            build(metric=name)
+        assert f"Received: {name!r}; did you mean {meant}" in str(error.value)
+    for name in (["ndcg"], None, 3, "zzz", "ndcg_0"):
+        with pytest.raises(ValueError, match="`metric` must be one of .*") as error:
+            build(metric=name)
+        assert str(error.value).endswith(f"Received: {name!r}.")
+
+
 def test_unknown_names_and_attributes_are_told():
     with pytest.raises(ValueError, match="Unknown metric 'ndcg_0'. Expected one of"):
         objectives.parse("ndcg_0")

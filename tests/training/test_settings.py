@@ -55,7 +55,7 @@ WRONG = [
     (DataConfig, "train_path", [""], "a path. Received: ''."),
     (DataConfig, "label_weights", (1, 0), "each above the one before. Received: 1,0."),
     (DataConfig, "binarize_labels", 0, "positive and finite. Received: 0."),
-    (ModelConfig, "hidden_sizes", 8, "integers. Received: 8."),
+    (ModelConfig, "hidden_sizes", 8, "integers, as (8,). Received: 8."),
     (ModelConfig, "hidden_sizes", [8, 0], "an integer >= 1. Received: 0."),
     (ModelConfig, "grade_values", "01", "numbers. Received: '01'."),
     (LossConfig, "params", ["alpha=1"], "a mapping. Received: ['alpha=1']."),

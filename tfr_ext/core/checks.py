@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import math
 import numbers
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 
 def positive(argument: str, value: Any) -> float:
@@ -110,6 +114,65 @@ def sequence(argument: str, value: Any, length: int, per: str) -> list[Any]:
     if not isinstance(value, (list, tuple)) or len(value) != length:
         raise ValueError(f"`{argument}` must be a list of {per}. Received: {value!r}.")
     return list(value)
+
+
+def elements(
+    argument: str, value: Any, check: Callable[[str, Any], Any], several: str
+) -> list[Any]:
+    """Returns the elements of a sequence, each as a check returns it.
+
+    Args:
+        argument: name of the argument.
+        value: its value.
+        check: a check of an element, which takes the name of the argument too.
+        several: what the elements are, such as 'integers'.
+
+    Raises:
+        ValueError: if `value` is not a sequence, as a string is not one here, or an
+            element is wrong.
+
+    Examples:
+        >>> elements("sizes", "64, 32", finite, "numbers")
+        Traceback (most recent call last):
+        ValueError: `sizes` must be a sequence of numbers, as (64, 32). Received: '64, 32'.
+    """  # noqa: E501 (output)
+    is_text = isinstance(value, (str, bytes))
+    is_row = isinstance(value, np.ndarray) and value.ndim == 1
+    if is_text or not (is_row or isinstance(value, Sequence)):
+        raise ValueError(
+            f"`{argument}` must be a sequence of {several}"
+            f"{as_sequence(argument, value, check)}. Received: {value!r}."
+        )
+    return [check(argument, one) for one in value]
+
+
+def as_sequence(argument: str, value: Any, check: Callable[[str, Any], Any]) -> str:
+    """Returns how a value that was meant as a sequence is written as one.
+
+    Args:
+        argument: name of the argument.
+        value: its value, such as '64, 32'.
+        check: see `elements`.
+
+    Returns:
+        A part of a sentence; empty if the value is nothing of the kind.
+
+    Examples:
+        >>> as_sequence("sizes", "64, 32", finite), as_sequence("sizes", "x", finite)
+        (', as (64, 32)', '')
+    """
+    try:
+        meant = ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        is_text = isinstance(value, str)
+        meant = [x.strip() for x in value.split(",")] if is_text else value
+    meant = tuple(meant) if isinstance(meant, (list, tuple)) else (meant,)
+    try:
+        for one in meant:
+            check(argument, one)
+    except ValueError:
+        return ""
+    return f", as {meant!r}"
 
 
 def choice(argument: str, value: Any, choices: list[Any]) -> Any:

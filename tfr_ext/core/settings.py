@@ -368,9 +368,8 @@ def _each(
     def checked(name: str, value: Any, about: Setting) -> tuple:
         if isinstance(value, (str, os.PathLike)) and check in (_text, _path):
             value = (value,)
-        if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
-            raise ValueError(f"`{name}` must be {several}. Received: {value!r}.")
-        return tuple(check(name, element, about) for element in value)
+        found = checks.elements(name, value, lambda n, x: check(n, x, about), several)
+        return tuple(found)
 
     return checked
 

@@ -25,6 +25,7 @@ _VERBOSE = ("silent", "bar", "line")
 # What the messages of training call settings, and what parameters are called.
 _WORDS = {
     "`params[": "`loss_params[",
+    "`params`": "`loss_params`",
     "`seed`": "`random_state`",
     "`seed=": "`random_state=",
     "`valid_fraction": "`validation_fraction",
@@ -52,16 +53,37 @@ def training_config(params: Mapping[str, Any]) -> TrainingConfig:
     if verbose not in range(len(_VERBOSE)):
         raise ValueError(f"`verbose` must be 0, 1 or 2. Received: {verbose!r}.")
     values["verbose"] = _VERBOSE[int(verbose)]
-    others = params["settings"] or {}
-    known = {place.key for place in places(TrainingConfig)} - {*values}
-    for name in others:
-        if name not in known:
-            raise ValueError(
-                f"`settings` has {name!r}, which is not a setting of training, or is "
-                f"one of the parameters{checks.near(name, [*known, *params])}"
-            )
+    others = _other_settings(params)
     with in_words():
         return build(TrainingConfig, {**values, **others})
+
+
+def _other_settings(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the parameter `settings`, after a check of its names.
+
+    Raises:
+        ValueError: if it is no mapping, or a name is no setting or a parameter's.
+    """
+    others = {} if params["settings"] is None else params["settings"]
+    if not isinstance(others, Mapping):
+        raise ValueError(
+            "`settings` must be a mapping, such as {'mixed_precision': 'bfloat16'}. "
+            f"Received: {others!r}."
+        )
+    own = {**dict(zip(params, params)), **{v: k for k, v in _RENAMED.items()}}
+    known = [place.key for place in places(TrainingConfig)]
+    for name in others:
+        if name in own:
+            raise ValueError(
+                f"`settings` has {name!r}, which is the parameter `{own[name]}` of "
+                f"Ranker: give it there, as Ranker({own[name]}=...)."
+            )
+        if name not in known:
+            raise ValueError(
+                f"`settings` has {name!r}, which is not a setting of training"
+                f"{checks.near(str(name), [*{*known, *own}])}"
+            )
+    return others
 
 
 @contextlib.contextmanager

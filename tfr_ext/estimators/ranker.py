@@ -261,7 +261,7 @@ class Ranker(BaseEstimator):
         Returns:
             The mean, with a minus sign if the metric is a cost, such as ARP.
         """
-        found = self._evaluation(X, y, group, qid, (self.monitor,))
+        found = self._evaluation(X, y, group, qid, (self.monitor,), "monitor")
         ((name, value),) = found.metrics.items()
         sign = 1.0 if queries.higher_is_better(name) else -1.0
         return float("nan") if value is None else sign * value
@@ -375,16 +375,22 @@ class Ranker(BaseEstimator):
         return score_lists(self.model_, lists, self.params_["batch_size"])
 
     def _evaluation(
-        self, X: Any, y: Any, group: Any, qid: Any, names: Sequence[str]
+        self,
+        X: Any,
+        y: Any,
+        group: Any,
+        qid: Any,
+        names: Sequence[str],
+        argument: str = "metrics",
     ) -> EvaluationResult:
-        """Evaluates the scores of judged items."""
+        """Evaluates the scores of judged items by metrics, which an argument has."""
         if y is None:
             raise ValueError("`y` must be given: there is nothing to measure by.")
         lists = self._lists(X, y, group, qid)
         config = build(MetricsConfig, {**self._params(), "metrics": names})
         highest = self.max_label or max(self.max_label_, lists.max_label)
         convention = dataclasses.replace(config.convention(), max_label=highest)
-        names = queries.parse_names(config.metrics)
+        names = queries.parse_names(config.metrics, argument)
         return evaluate_scores(lists, self._scores(lists), names, convention)
 
     def _check_fitted(self) -> None:

@@ -223,7 +223,7 @@ def choose_weights(
         ValueError: if no list counts for the metric.
     """
     values = np.asarray(contributed, np.float64)
-    (name,) = queries.parse_names([metric])
+    (name,) = queries.parse_names([metric], "metric")
     best: Choice | None = None
     grid = weight_grid(len(values))
     sign = 1 if queries.higher_is_better(name) else -1

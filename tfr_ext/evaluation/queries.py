@@ -166,8 +166,8 @@ def need_max_label(names: Iterable[str]) -> bool:
     Args:
         names: names such as 'err_10'.
     """
-    parsed = [objectives.parse(name)[0] for name in names]
-    return any(objectives.of_name(metric).needs_max_label() for metric in parsed)
+    metrics = _metrics_by_name(names).values()
+    return any(metric.needs_max_label() for metric in metrics)
 
 
 def binary_names(names: Iterable[str]) -> list[str]:
@@ -177,11 +177,8 @@ def binary_names(names: Iterable[str]) -> list[str]:
         >>> binary_names(['ndcg_10', 'precision@5', 'map'])
         ['precision_5', 'map']
     """
-    return [
-        name
-        for name in dict.fromkeys(map(plain_name, names))
-        if objectives.of_name(objectives.parse(name)[0]).IS_BINARY
-    ]
+    metrics = _metrics_by_name(names)
+    return [name for name, metric in metrics.items() if metric.IS_BINARY]
 
 
 def per_query(
@@ -234,6 +231,7 @@ def per_query(
             f"`scores` must be finite. Received: {scores[item]} for item {item}."
         )
     largest = float(lists.labels.max(initial=0))
+    metrics = [*_metrics_by_name(metrics, "metrics")]
     if need_max_label(metrics) and (
         convention.max_label is not None and largest > np.float32(convention.max_label)
     ):
@@ -241,7 +239,7 @@ def per_query(
             f"`max_label` must be at least the highest label, {largest:g}, for ERR. "
             f"Received: {convention.max_label:g}."
         )
-    built = {plain_name(name): convention.objective(name) for name in metrics}
+    built = {name: convention.objective(name) for name in metrics}
     labels_of_items, scores = _in_order_of_ties(lists, scores, convention.ties)
     results = {name: np.empty(lists.num_lists) for name in built}
     # Lists of similar length share a batch, so that it has little padding.
@@ -322,11 +320,12 @@ def means(values: Mapping[str, np.ndarray]) -> dict[str, float | None]:
     }
 
 
-def parse_names(names: Sequence[str]) -> list[str]:
+def parse_names(names: Sequence[str], argument: str = "metrics") -> list[str]:
     """Checks metric names and drops repeated ones.
 
     Args:
         names: names such as 'ndcg_10' or 'ndcg@10'.
+        argument: the argument that has them, for errors.
 
     Returns:
         The names, with `_` before a cut-off.
@@ -334,7 +333,24 @@ def parse_names(names: Sequence[str]) -> list[str]:
     Raises:
         ValueError: if one is unknown, or has a cut-off that it cannot have.
     """
-    plain = list(dict.fromkeys(map(plain_name, names)))
+    plain = [*_metrics_by_name(names, argument)]
     for name in plain:
         Convention(max_label=1.0).objective(name)
     return plain
+
+
+def _metrics_by_name(
+    names: Iterable[str], argument: str = "names"
+) -> dict[str, type[objectives.Metric]]:
+    """Returns metrics by their plain names, each once.
+
+    Raises:
+        ValueError: if the names are one text, or one is unknown.
+    """
+
+    def checked(argument: str, name: str) -> tuple[str, type[objectives.Metric]]:
+        metric, _ = objectives.parse(name, argument)
+        return plain_name(name), objectives.of_name(metric)
+
+    several = names if isinstance(names, (str, bytes)) else [*names]
+    return dict(checks.elements(argument, several, checked, "names of metrics"))

@@ -117,7 +117,8 @@ def check(config: GbmConfig) -> None:
     """
     chosen_objective.build(config, chosen_objective.with_max_label(config, 1.0))
     convention = config.evaluation.convention()
-    for name in [*queries.parse_names(config.evaluation.metrics), config.monitor]:
+    names = queries.parse_names(config.evaluation.metrics)
+    for name in [*names, *queries.parse_names([config.monitor], "monitor")]:
         convention.objective(name)
 
 

@@ -70,6 +70,7 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
             ValueError: if an argument is out of range, or differs from its default
                 where it has no effect.
         """
+        objectives.of_name(metric)  # Before Keras takes it for a name.
         if name is None:
             name = metric if topn is None else f"{metric}_{topn}"
         super().__init__(name=name, dtype=dtype)

@@ -306,9 +306,10 @@ class DASALCScorer(AttentionScorer):
 
 def _some(argument: str, values: Sequence[int]) -> list[int]:
     """Returns the sizes of layers, of which there must be one."""
-    if not values:
+    found = sizes(argument, values)
+    if not found:
         raise ValueError(f"`{argument}` must have at least one size. Received: [].")
-    return sizes(argument, values)
+    return found
 
 
 def _layer_normalized(x: tf.Tensor, name: str, **kwargs: Any) -> tf.Tensor:

@@ -27,13 +27,13 @@ def sizes(argument: str, values: Sequence[int]) -> list[int]:
         values: the sizes.
 
     Raises:
-        ValueError: if one is not positive.
+        ValueError: if one is not a positive integer.
     """
-    if any(size < 1 for size in values):
-        raise ValueError(
-            f"`{argument}` must be positive numbers. Received: {list(values)}."
-        )
-    return list(values)
+
+    def size(argument: str, value: Any) -> int:
+        return checks.at_least(argument, value, 1)
+
+    return checks.elements(argument, values, size, "integers")
 
 
 class NetworkScorer(ItemScorer):

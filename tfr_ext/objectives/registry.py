@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from tfr_ext.core import checks, which_keras
@@ -14,6 +15,9 @@ METRIC_GAINS = ["exponential", "linear"]
 
 _METRICS: dict[str, type[Metric]] = {}
 _T = TypeVar("_T", bound=type[Metric])
+_NAME = re.compile(r"([a-z]+)(?:_([1-9][0-9]*))?")
+# What may be meant as a name, in lower case.
+_LIKE_NAME = re.compile(r"([a-z]+)[ _@-]?([0-9]*)")
 
 
 def register(cls: _T) -> _T:
@@ -28,7 +32,7 @@ def of_name(name: str) -> type[Metric]:
     Raises:
         ValueError: if there is no metric of that name.
     """
-    checks.choice("metric", name, names())
+    _check_known(name, names())
     return _METRICS[name]
 
 
@@ -108,13 +112,13 @@ def of_loss(metric: str, reading: str, **arguments: Any) -> Objective:
             is out of range or differs from its default where it has no effect.
     """
     known = loss_names(reading)
-    cls = _METRICS.get(metric)
+    cls = _METRICS.get(metric) if isinstance(metric, str) else None
     if cls is not None and cls.NO_LOSS:
         raise ValueError(
             f"`metric` must be one of {known}. Received: {metric!r}, which no loss "
             f"optimises, {cls.NO_LOSS}."
         )
-    checks.choice("metric", metric, known)
+    _check_known(metric, known)
     of_some = {k: v for k, v in arguments.items() if k not in ("topn", "expected")}
     check_effects(metric, known, **of_some)
     objective = get(metric, **arguments)
@@ -179,23 +183,69 @@ def plain_name(name: str) -> str:
     return name.strip().replace("@", "_")
 
 
-def parse(name: str) -> tuple[str, int | None]:
+def parse(name: str, argument: str = "") -> tuple[str, int | None]:
     """Returns the metric and the cut-off of a name such as 'ndcg_10'.
 
     Args:
         name: a metric, or a metric, an underscore or '@', and a cut-off.
+        argument: the argument that has the name, for errors.
 
     Raises:
-        ValueError: if there is no such metric.
+        ValueError: if there is no such metric; the message has similar names.
 
     Examples:
         >>> parse('ndcg_10'), parse('ndcg@10'), parse('map')
         (('ndcg', 10), ('ndcg', 10), ('map', None))
     """
-    match = re.fullmatch(r"([a-z]+)(?:_([1-9][0-9]*))?", plain_name(name))
-    if not match or match[1] not in names():
+    if isinstance(name, str):
+        match = _NAME.fullmatch(plain_name(name))
+        if match and match[1] in names():
+            return match[1], int(match[2]) if match[2] else None
+    where = f" in `{argument}`" if argument else ""
+    near = [f"{metric}_{topn}" if topn else metric for metric, topn in _similar(name)]
+    guess = _guess(map(repr, near))
+    if isinstance(name, str) and "," in name:
+        several = checks.as_sequence("", name, lambda _, one: parse(one))
+        guess = f"; give several names{several}." if several else guess
+    raise ValueError(
+        f"Unknown metric {name!r}{where}{guess} Expected one of "
+        f"{names()}, optionally with a cut-off, such as 'ndcg_10'."
+    )
+
+
+def _check_known(metric: Any, known: list[str]) -> None:
+    """Raises an error that lists the known metrics, and similar ones."""
+    if not isinstance(metric, str) or metric not in known:
+        near = [
+            f"`metric={name!r}, topn={topn}`" if topn else repr(name)
+            for name, topn in _similar(metric)
+            if name in known
+        ]
         raise ValueError(
-            f"Unknown metric {name!r}. Expected one of {names()}, "
-            "optionally with a cut-off, such as 'ndcg_10'."
+            f"`metric` must be one of {known}. Received: {metric!r}{_guess(near)}"
         )
-    return match[1], int(match[2]) if match[2] else None
+
+
+def _guess(near: Iterable[str]) -> str:
+    """Returns the end of a sentence about an unknown metric."""
+    words = " or ".join(near)
+    return f"; did you mean {words}?" if words else "."
+
+
+def _similar(name: Any) -> list[tuple[str, str]]:
+    """Returns the metrics and cut-offs that a wrong name may mean.
+
+    Examples:
+        >>> _similar('NDCG10'), _similar('P@5'), _similar('ndgc'), _similar('ndcg_0')
+        ([('ndcg', '10')], [('precision', '5')], [('ndcg', '')], [])
+    """
+    match = (
+        _LIKE_NAME.fullmatch(name.strip().lower()) if isinstance(name, str) else None
+    )
+    if match is None or (match[2] and int(match[2]) == 0):
+        return []
+    titles = {cls.TITLE.lower(): metric for metric, cls in _METRICS.items()}
+    known = {**dict(zip(names(), names())), **titles}
+    word = match[1]
+    close = [word] if word in known else difflib.get_close_matches(word, known)
+    return [(metric, match[2]) for metric in dict.fromkeys(known[x] for x in close)]

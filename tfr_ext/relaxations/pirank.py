@@ -184,17 +184,14 @@ def tree_shape(
 
 
 def _whole_numbers(argument: str, values: Any) -> list[int]:
-    numbers = checks.sequence(argument, values, _length(values), "whole numbers")
-    return [checks.at_least(argument, number, 1) for number in numbers]
+    def whole(argument: str, value: Any) -> int:
+        return checks.at_least(argument, value, 1)
+
+    return checks.elements(argument, values, whole, "whole numbers")
 
 
 def _temperatures(argument: str, values: Any) -> list[float]:
-    numbers = checks.sequence(argument, values, _length(values), "temperatures")
-    return [checks.positive(argument, number) for number in numbers]
-
-
-def _length(values: Any) -> int:
-    return len(values) if isinstance(values, (list, tuple)) else 0
+    return checks.elements(argument, values, checks.positive, "temperatures")
 
 
 def _of_trees(check: Any) -> Argument:

@@ -47,7 +47,7 @@ def check(config: TrainingConfig) -> Checked:
     check_loss(config, head)
     names = parse_names(config.evaluation.metrics)
     convention = config.evaluation.convention()
-    for name in [*names, config.monitor]:
+    for name in [*names, *parse_names([config.monitor], "monitor")]:
         convention.objective(name)
     _check_transforms(config)
     _check_network(config, head)

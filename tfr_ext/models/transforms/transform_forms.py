@@ -106,9 +106,15 @@ def check_feature_transforms(forms: Sequence[str]) -> None:
     Raises:
         ValueError: if one is unknown or invalid; the message lists similar names.
     """
-    for form in forms:
-        for part in parts_of(form):
-            _parsed(part)
+    checks.elements("forms", forms, _check_form, "names of transforms")
+
+
+def _check_form(argument: str, form: str) -> None:
+    """Checks one of the forms that an argument has."""
+    if not isinstance(form, str):
+        raise ValueError(f"`{argument}` must be strings. Received: {form!r}.")
+    for part in parts_of(form):
+        _parsed(part)
 
 
 def feature_transforms(
@@ -179,6 +185,9 @@ def _parsed(form: str) -> Callable[[_Training], FeatureTransform]:
         layer = _clip(form, parameters)
         return lambda training: layer
     near = checks.near(name, [known.split(":")[0] for known in _KNOWN])
+    if "," in form:
+        several = checks.as_sequence("forms", form, _check_form)
+        near = f"; give several names{several}." if several else near
     raise ValueError(
         f"Unknown feature transform {form!r}{near} "
         f"The known transforms are: {', '.join(_KNOWN)}."

@@ -146,7 +146,7 @@ def _convention(
     if asked.max_label is None and (agreed or {}).get("max_label") is None:
         highest = max(float(lists.labels.max()) for lists in judged)
         stated = dataclasses.replace(stated, max_label=max(1.0, highest))
-    for name in [*names, config.monitor]:
+    for name in [*names, *queries.parse_names([config.monitor], "monitor")]:
         stated.objective(name)
     return names, stated
 
