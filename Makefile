@@ -89,6 +89,7 @@ docs: $(VENV)/.installed-docs
 
 figures: $(VENV)/.installed
 	$(RUN) benchmarks/draw_losses.py
+	$(RUN) benchmarks/smoothi_chaos.py
 
 examples: $(VENV)/.installed-examples
 	$(RUN) examples/build.py
