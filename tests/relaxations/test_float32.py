@@ -87,7 +87,10 @@ CHAOTIC = ("smoothi", "smoothi_expectation")
 # List size and number of ranks; with 17 and 65 ranks, other paths of the code begin.
 SIZES = [(10, 10), (100, 100), (2, 2), (10, 5), (100, 5), (100, 40), (1000, 100)]
 SIZES += [(5000, 5), (5000, 100)]
-FIRST = {(10, 10): [*SCORES], (100, 100): ["one far above", "Cauchy", "evenly spread"]}
+FIRST = {
+    (10, 10): ["normal", "one far above", "five far away", "groups", "Cauchy", "equal"],
+    (100, 100): ["one far above", "evenly spread"],
+}
 GRID = [pytest.mark.grid]
 CASES = [
     pytest.param(name, *sizes, kind, marks=[] if kind in FIRST.get(sizes, []) else GRID)
