@@ -152,7 +152,11 @@ class _SoftmaxLoss(TFRLoss):
 class SoftmaxLoss(_SoftmaxLoss, tfr.keras.losses.SoftmaxLoss):
     """TensorFlow Ranking's loss of the same name."""
 
-    SHIFTED = True
+    def _cleaned(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        # Padding counts as a score of log(1e-10), which must not be a high one.
+        best = tf.where(mask, scores, scores.dtype.min)
+        best = tf.reduce_max(best, axis=1, keepdims=True)
+        return super()._cleaned(scores - tf.stop_gradient(best), mask)
 
 
 @base.register

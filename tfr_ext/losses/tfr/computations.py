@@ -26,6 +26,21 @@ def below(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(mask, scores, lowest - tf.abs(lowest) - 1)
 
 
+def without_offset(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the scores less an offset of all, none further from 0 than it was.
+
+    What is added to far scores is rounded: items close to 0 must not move away from it.
+
+    Args:
+        scores: scores, `[batch, list]`.
+        mask: True at real items, `[batch, list]`.
+    """
+    lowest = tf.reduce_min(tf.where(mask, scores, scores.dtype.max), 1, keepdims=True)
+    highest = tf.reduce_max(tf.where(mask, scores, scores.dtype.min), 1, keepdims=True)
+    offset = tf.maximum(lowest, 0) + tf.minimum(highest, 0)
+    return scores - tf.stop_gradient(offset)
+
+
 class PairwiseHinge(losses_impl.PairwiseHingeLoss):
     """TensorFlow Ranking's hinge loss, exact in graphs even for large scores."""
 
@@ -64,14 +79,16 @@ class UniqueSoftmax(losses_impl.UniqueSoftmaxLoss):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         mask = inputs.real_items(labels) if mask is None else mask
         labels, logits = (tf.where(mask, x, 0) for x in (labels, logits))
-        lower = labels[:, :, tf.newaxis] > labels[:, tf.newaxis]
-        lower &= mask[:, tf.newaxis]
-        others = logits[:, tf.newaxis] - logits[:, :, tf.newaxis]
-        others = tf.where(lower, others, others.dtype.min)
-        # An item's difference from itself: 0, or NaN if its score is, to keep NaN
-        # visible.
-        own = (logits - logits)[..., tf.newaxis]
-        each = tf.reduce_logsumexp(tf.concat([others, own], axis=2), axis=2)
+        # An item is drawn from itself and the items of lower labels. Its own score is
+        # there even if it is NaN, to keep NaN visible.
+        drawn = labels[:, :, tf.newaxis] > labels[:, tf.newaxis]
+        drawn &= mask[:, tf.newaxis]
+        drawn |= tf.eye(tf.shape(logits)[1], dtype=tf.bool)
+        others = tf.where(drawn, logits[:, tf.newaxis], logits.dtype.min)
+        # Relative to the best: the items that decide are close to it.
+        best = tf.stop_gradient(tf.reduce_max(others, axis=2))
+        total = tf.reduce_sum(tf.exp(others - best[:, :, tf.newaxis]), axis=2)
+        each = tf.math.log(total) - (logits - best)
         gains = tf.pow(2.0, labels) - 1
         value = tf.reduce_sum(each * gains, axis=1, keepdims=True)
         return value, tf.ones_like(value)
@@ -91,6 +108,7 @@ class GumbelSampler(losses_impl.GumbelSampler):
         batch, size = tf.unstack(tf.shape(logits))
         shape = [batch, self._sample_size, size]
         noise = losses_impl._sample_gumbel(shape, seed=self._seed)
+        logits = without_offset(logits, inputs.real_items(labels))
         logits = (logits[:, tf.newaxis] + noise) / self._temperature
         labels, weights = (
             None if x is None else tf.repeat(x, self._sample_size, axis=0)

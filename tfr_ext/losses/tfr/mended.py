@@ -41,8 +41,6 @@ class TFRLoss(tf.keras.losses.Loss):
     LAMBDA_WEIGHTS: ClassVar[tuple[type, ...]] = ()
     # Faults that cannot be fixed, one line each.
     CAVEATS: ClassVar[tuple[str, ...]] = ()
-    # Whether adding a constant to all scores changes nothing, so that it may be added.
-    SHIFTED: ClassVar[bool] = False
     # The class that computes the loss, if it is not TensorFlow Ranking's.
     IMPL: ClassVar[Callable[..., Any] | None] = None
 
@@ -164,13 +162,7 @@ class TFRLoss(tf.keras.losses.Loss):
 
     def _cleaned(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns the scores with padding well below all real items."""
-        scores = tf.where(mask, scores, 0)
-        if self.SHIFTED:
-            # Padding counts as a score of log(1e-10), which must not be a high score
-            # here.
-            top = tf.where(mask, scores, scores.dtype.min)
-            scores -= tf.stop_gradient(tf.reduce_max(top, axis=1, keepdims=True))
-        return computations.below(scores, mask)
+        return computations.below(tf.where(mask, scores, 0), mask)
 
     def _check_lambda_weight(self, weight: lambda_weights.LambdaWeight) -> None:
         # ListMLE's lambda weight has no weights of pairs.
@@ -229,8 +221,6 @@ class Pairwise(Itemwise):
 
 class Sampled(TFRLoss):
     """A loss that adds Gumbel noise to the scores."""
-
-    SHIFTED = True
 
     def __init__(self, *args: Any, **kwargs: Any):
         """See `TFRLoss`."""

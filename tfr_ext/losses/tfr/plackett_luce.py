@@ -26,11 +26,12 @@ def negative_log_likelihood(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     Returns:
         A tensor like `scores`, 0 at padding.
     """
-    scores = tf.where(mask, scores, 0)
-    top = tf.reduce_max(tf.where(mask, scores, scores.dtype.min), 1, keepdims=True)
-    scores = tf.where(mask, scores - tf.stop_gradient(top), _NEVER)
-    rest = tf.math.cumulative_logsumexp(scores, axis=1, reverse=True)
-    return tf.where(mask, rest - scores, 0)
+    # In float64, as the sums' gradient takes logarithms the size of the scores apart.
+    exact = tf.cast(tf.where(mask, scores, 0), tf.float64)
+    top = tf.reduce_max(tf.where(mask, exact, exact.dtype.min), 1, keepdims=True)
+    exact = tf.where(mask, exact - tf.stop_gradient(top), _NEVER)
+    rest = tf.math.cumulative_logsumexp(exact, axis=1, reverse=True)
+    return tf.cast(tf.where(mask, rest - exact, 0), scores.dtype)
 
 
 class ListMLE(losses_impl.ListMLELoss):
