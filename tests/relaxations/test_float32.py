@@ -84,6 +84,10 @@ OF_ITEMS = ("SoftSortPositions", "ApproxPositions")
 # At a large alpha times the range of scores, a unit in the last place of the largest
 # may decide a rank. Lists of which the definition itself is far off are left out.
 CHAOTIC = ("smoothi", "smoothi_expectation")
+CHAOTIC_FROM = 100  # The largest score; no list may be left from here on.
+# In units of the last place. Some processors add up the 1,000 terms of a matrix product
+# one by one.
+UNITS = {("ApproxPositions", 1000): 64}
 # List size and number of ranks; with 17 and 65 ranks, other paths of the code begin.
 SIZES = [(10, 10), (100, 100), (2, 2), (10, 5), (100, 5), (100, 40), (1000, 100)]
 SIZES += [(5000, 5), (5000, 100)]
@@ -164,9 +168,11 @@ def test_a_fast_form_errs_no_more(name, size, num_ranks, kind):
             )
 
         of_peers = np.max([errors(peer) for peer in peers], axis=0)
-        counts = (of_peers < 1e-4) | (name not in CHAOTIC)
+        counts = (of_peers < 1e-5) | (name not in CHAOTIC)
         compared += counts.sum()
         error = errors(run(fast, tf.float32))
-        allowed = 10 * of_peers + 16 * np.finfo(np.float32).eps
+        # One list alone may happen to be right to the last bit.
+        allowed = 10 * of_peers.max(axis=1, keepdims=True, where=counts, initial=0)
+        allowed += UNITS.get((name, size), 16) * np.finfo(np.float32).eps
         assert (error <= allowed)[counts].all(), (sharpness, error, of_peers)
-    assert compared
+    assert compared or (name in CHAOTIC and np.abs(scores[mask]).max() > CHAOTIC_FROM)

@@ -214,7 +214,7 @@ def neural_sort_log_likelihood(
     position = tf.cast(tf.range(rows), scores.dtype)[tf.newaxis, :]
     misplaced = (position - ideal) * by_rank.real
     # Relative to the best, and not so far below it that products are infinite.
-    gaps = tf.maximum(by_rank.scores[:, :1] - by_rank.scores, 0)
+    gaps = masked.where(by_rank.is_real, by_rank.scores[:, :1] - by_rank.scores)
     doubled = tf.maximum(-2 * gaps / by_rank.temperature, -_MAX_GAP)
 
     @differentiable_once
@@ -336,13 +336,8 @@ def _block_adjoint(
         for part in (sums[:, :, : width + 1], sums[:, :, width + 1 :])
     )
     moment = row_moment(first, plain, numbered)
-    # The expected value less the own one, as a sum over the others.
-    counted = tf.concat([values, tf.ones_like(values[:, :, :1])], axis=2)
-    above = tf.matmul(others, counted)
     own = columns(values, first, masked.list_size(upstream))
-    above = above[:, :, :width] - own * above[:, :, width:]
-    above = tf.math.divide_no_nan(above, block.total)
-    of_own = -tf.reduce_sum(weights * above, axis=2, keepdims=True)
+    of_own = tf.reduce_sum(weights * (own - block.expected), axis=2, keepdims=True)
     of_own = columns(tf.concat([of_own, weights], axis=2), 0, size)
     of_own = of_own if is_zero(first) else tf.roll(of_own, first, axis=1)
     return plain + of_own[:, :, 0], moment, sums[:, :, :width] + of_own[:, :, 1:]

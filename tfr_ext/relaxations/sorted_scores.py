@@ -165,7 +165,8 @@ class RowLogits(NamedTuple):
     """The logits of some rows.
 
     Those of row i are `base - number[i] * step - own[:, i]`: exactly 0 at its own item,
-    and far below 0 in rows beyond the real items.
+    and far below 0 in rows beyond the real items. Rounding raises none much above 0, as
+    what is rounded is some hundred times the logit at the most.
 
     Attributes:
         base: `[batch, list]`.
@@ -213,8 +214,7 @@ def row_exponentials(
     base, step, own, number = row_logits(by_rank, first, count)
     logits = base[:, tf.newaxis] - number[:, tf.newaxis] * step[:, tf.newaxis]
     logits -= own[:, :, tf.newaxis]
-    # Rounding may raise the logits of distant scores above 0.
-    return tf.exp(tf.cast(tf.minimum(logits, 0), by_rank.scores.dtype))
+    return tf.exp(tf.cast(logits, by_rank.scores.dtype))
 
 
 def row_moment(first: Index, plain: tf.Tensor, numbered: tf.Tensor) -> tf.Tensor:
