@@ -194,6 +194,26 @@ def compiled(loss, *specs, jit=False):
     return tf.function(step, input_signature=specs or None, jit_compile=jit)
 
 
+def assert_no_items_give_0(loss, static=False, taken=lambda *inputs: inputs):
+    """Lists of no items, a batch of no lists, and both: eager, and in a graph.
+
+    Args:
+        loss: the loss.
+        static: whether the graph knows the shapes.
+        taken: gives labels and scores `[batch, list]` as the loss takes them.
+    """
+
+    def step(labels, scores):
+        return gradient_step(lambda y, s: loss(*taken(y, s)), labels, scores)
+
+    unknown = tf.function(step, input_signature=[tf.TensorSpec([None, None])] * 2)
+    for shape in ([2, 0], [0, 5], [0, 0]):
+        nothing = tf.zeros(shape)
+        for function in (step, tf.function(step) if static else unknown):
+            value, slopes = function(nothing, nothing)
+            assert not value.numpy().any() and slopes.shape == nothing.shape, shape
+
+
 def in_a_graph_of_tensorflow_1(loss, *inputs, known=False):
     """`gradient_step` of a loss as an Estimator runs it, in a session.
 

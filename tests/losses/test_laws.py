@@ -88,6 +88,11 @@ LAWS = [
         f"{OF_TFR}empty_lists_and_lists_of_padding",
     ),
     Law(
+        "lists of no items",
+        f"{CONTRACT}lists_of_no_items_contribute_nothing",
+        f"{OF_TFR}lists_of_no_items_contribute_nothing",
+    ),
+    Law(
         "TensorFlow Ranking's values",
         tfr=f"{OF_TFR}without_padding_it_is_tensorflow_rankings",
     ),

@@ -300,3 +300,14 @@ def test_a_whole_evaluation_without_any_relevant_item_has_no_mean():
     skip = evaluation.Convention(empty_list="skip")
     values = evaluation.per_query(lists, np.zeros(5), ["map"], skip)
     assert evaluation.means(values) == {"map": None}
+
+
+def test_batches_of_no_items_count_for_nothing():
+    convention = evaluation.Convention(max_label=3.0)
+    for name in (*evaluation.DEFAULT_METRICS, "arp", "nerr", "opa", "recall", "hits"):
+        metric = convention.keras_metric(name)
+        metric.update_state([[1.0, 0.0, 2.0]], [[3.0, 2.0, 1.0]])
+        before = metric.result().numpy()
+        for shape in ([2, 0], [0, 3], [0, 0]):
+            metric.update_state(tf.zeros(shape), tf.zeros(shape))
+        assert metric.result().numpy() == before != 0, name

@@ -91,6 +91,7 @@ def iterate(
         before each iteration and the scaling of the target after it,
         `[iterations, batch, list]` both.
     """
+    shapes = u.shape, v.shape
     arrays = [
         tf.TensorArray(x.dtype, num_iterations, element_shape=x.shape)
         for x in ((u, v) if traced else ())
@@ -101,7 +102,9 @@ def iterate(
     ) -> tuple:
         v = next_v(u)
         kept = [array.write(i, x) for array, x in zip(arrays, (u, v))]
-        return i + 1, next_u(v), v, *kept
+        # Some operations forget that there is no list, which a loop may not.
+        last = (tf.ensure_shape(x, s) for x, s in zip((next_u(v), v), shapes))
+        return i + 1, *last, *kept
 
     _, u, v, *arrays = tf.while_loop(
         lambda i, *_: i < num_iterations,

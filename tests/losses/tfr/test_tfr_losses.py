@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import compiled, in_a_graph_of_tensorflow_1
+from tests.helpers import (
+    assert_no_items_give_0,
+    compiled,
+    in_a_graph_of_tensorflow_1,
+)
 from tests.losses.tfr.lists import (
     HOST,
     KEYS,
@@ -214,6 +218,16 @@ def test_empty_lists_and_lists_of_padding(key):
     weights = np.array([[1.0], [3.0], [1.0]], np.float32)
     weighted, _ = value_and_gradient(key, loss, labels, SCORES, weights)
     np.testing.assert_allclose(weighted.reshape([3, -1])[1], 3 * value[1], rtol=1e-5)
+
+
+@every_key
+def test_lists_of_no_items_contribute_nothing(key):
+    for reduction in ("auto", "none"):
+        loss = build(key, reduction=reduction)
+        assert_no_items_give_0(loss, taken=lambda y, s: (y, levels(key, s)))
+    for weights in (tf.ones([2, 0]), tf.ones([2, 1])):
+        value = loss(tf.zeros([2, 0]), levels(key, tf.zeros([2, 0])), weights)
+        assert not value.numpy().any()
 
 
 @every_key

@@ -196,7 +196,8 @@ class CalibratedSoftmaxLoss(_SoftmaxLoss, tfr.keras.losses.CalibratedSoftmaxLoss
             given = tf.cast(given, tf.float32)
             if given.shape.rank == 2:
                 of_list = tf.equal(masked.list_size(given), 1)
-                virtual = tf.where(of_list, given[:, :1], virtual)
+                first = tf.reduce_sum(given[:, :1], axis=1, keepdims=True)
+                virtual = tf.where(of_list, first, virtual)
             else:
                 virtual *= given[:, tf.newaxis] if given.shape.rank else given
         return tf.concat([weights, virtual], axis=1)

@@ -41,6 +41,8 @@ class TFRLoss(tf.keras.losses.Loss):
     LAMBDA_WEIGHTS: ClassVar[tuple[type, ...]] = ()
     # Faults that cannot be fixed, one line each.
     CAVEATS: ClassVar[tuple[str, ...]] = ()
+    # Whether TensorFlow Ranking's computation fails without an item.
+    NEEDS_ITEMS: ClassVar[bool] = True
     # The class that computes the loss, if it is not TensorFlow Ranking's.
     IMPL: ClassVar[Callable[..., Any] | None] = None
 
@@ -118,7 +120,15 @@ class TFRLoss(tf.keras.losses.Loss):
         sample_weight: TensorLike | None = None,
     ) -> tf.Tensor:
         """Computes the reduced, weighted loss; see `tfr_ext.losses.RankingLoss`."""
-        return super().__call__(*self._clean(y_true, y_pred, sample_weight))
+        labels, *others = self._clean(y_true, y_pred, sample_weight)
+        shape = labels.shape
+        if not self.NEEDS_ITEMS or (shape.is_fully_defined() and shape.num_elements()):
+            return super().__call__(labels, *others)
+        padding = _filled(labels, inputs.PADDING_LABEL)
+        value = super().__call__(padding, *(_filled(x, 0.0) for x in others))
+        if value.shape.rank == 0:
+            return value
+        return value[: tf.shape(value)[0] * tf.minimum(masked.batch_size(labels), 1)]
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that recreate this loss."""
@@ -183,8 +193,21 @@ class TFRLoss(tf.keras.losses.Loss):
 _PAIRS = (lambda_weights.LambdaWeight,)
 
 
+def _filled(x: tf.Tensor | None, value: float) -> tf.Tensor | None:
+    """Returns `x` with a row or column of `value` where it has none."""
+    if x is None:
+        return None
+    missing = tf.cast(tf.equal(tf.shape(x), 0), tf.int32)
+    after = tf.stack([tf.zeros_like(missing), missing], axis=1)
+    filled = tf.pad(x, after, constant_values=value)
+    filled.set_shape([None if n is None else max(n, 1) for n in x.shape])
+    return filled
+
+
 class Itemwise(TFRLoss):
     """A pointwise or pairwise loss: it averages over real items, then over lists."""
+
+    NEEDS_ITEMS = False
 
     def _weights(
         self, sample_weight: TensorLike | None, labels: tf.Tensor, mask: tf.Tensor
