@@ -7,7 +7,6 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
-from tfr_ext.core.inputs import item_labels, real_items
 
 
 @which_keras.register
@@ -17,13 +16,7 @@ class RankingModel(tf.keras.Model):
     Keras averages over the lists of each replica and then over the replicas. If one of
     them has fewer lists, as in the last batch of an epoch, these lists weigh more. Here
     two replicas take the same step that one replica would.
-
-    Attributes:
-        has_empty_rows: whether batches have rows that are nothing but padding, which
-            count as no lists.
     """
-
-    has_empty_rows = False
 
     if not which_keras.IS_KERAS_2:
         # Kept as `compile` sets it. Keras 3 itself turns XLA off if operations are
@@ -62,16 +55,11 @@ class RankingModel(tf.keras.Model):
         loss = super().compute_loss(x, y, y_pred, sample_weight)
         context = tf.distribute.get_replica_context()
         replicas = context.num_replicas_in_sync if context else 1
-        if replicas == 1 and not self.has_empty_rows:
+        if replicas == 1:
             return loss
-        rows = lists = tf.cast(tf.shape(y)[0], loss.dtype)
-        if self.has_empty_rows:
-            real = tf.reduce_any(real_items(item_labels(y)), axis=1)
-            lists = tf.reduce_sum(tf.cast(real, loss.dtype))
-        everywhere = lists
-        if replicas > 1:
-            everywhere = context.all_reduce(tf.distribute.ReduceOp.SUM, lists)
-        share = tf.math.divide_no_nan(rows * replicas, everywhere)
+        lists = tf.cast(tf.shape(y)[0], loss.dtype)
+        everywhere = context.all_reduce(tf.distribute.ReduceOp.SUM, lists)
+        share = tf.math.divide_no_nan(lists * replicas, everywhere)
 
         # The step is weighted, not the value, which Keras 3 weights itself to report
         # it.

@@ -217,10 +217,9 @@ class TrainingConfig(Settings):
         "Devices to train on: 'none' for one, 'mirrored' for all GPUs of this "
         "machine, 'multi_worker' for the machines that TF_CONFIG lists, of which all "
         "take the same step, 'parameter_server' for machines that take their steps "
-        "independently, 'tpu' for a TPU. `batch_size` counts the lists of a step on "
-        "all devices.",
+        "independently. `batch_size` counts the lists of a step on all devices.",
         group="training",
-        choices=("none", "mirrored", "multi_worker", "parameter_server", "tpu"),
+        choices=("none", "mirrored", "multi_worker", "parameter_server"),
     )
     gpus: tuple[int, ...] = setting(
         (),
@@ -234,12 +233,6 @@ class TrainingConfig(Settings):
         True,
         "Take memory of GPUs as it is needed. Otherwise TensorFlow takes nearly all "
         "of it at the start.",
-        group="training",
-    )
-    tpu: str = setting(
-        "",
-        "Name or grpc:// address of the TPU for `strategy='tpu'`, or 'local'; by "
-        "default, the one that the environment names.",
         group="training",
     )
     logical_cpus: int = setting(

@@ -39,7 +39,6 @@ NOT_PART_OF_A_RUN = (
     "num_threads",
     "overwrite",
     "parallel_models",
-    "tpu",
     "verbose",
 )
 _START = "# Runs again by: python -m pipelines.{} "

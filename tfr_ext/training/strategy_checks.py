@@ -20,7 +20,7 @@ def check(config: Any) -> None:
     numbers = f"`gpus={','.join(map(str, config.gpus))}`"
     if name == "parameter_server" and config.loss.loss_diagnostics:
         wrong = f"{given('loss_diagnostics', True)}: workers return no gradients"
-    if name in ("parameter_server", "tpu") and config.mixed_precision == "float16":
+    if name == "parameter_server" and config.mixed_precision == "float16":
         wrong = (
             f"{given('mixed_precision', config.mixed_precision)}, which needs a "
             "scaled loss. 'bfloat16' does not"
@@ -28,15 +28,9 @@ def check(config: Any) -> None:
     compiled = "jit_compile" if config.jit_compile else "jit_compile_loss"
     if name == "parameter_server" and getattr(config, compiled):
         wrong = f"{given(compiled, True)}: XLA reaches no variables on other machines"
-    if name == "tpu" and config.jit_compile_loss:
-        wrong = f"{given('jit_compile_loss', True)}: XLA compiles the whole step there"
     if name == "none" and len(config.gpus) > 1:
         wrong = f"{numbers}: it trains on one. Take `strategy='mirrored'`"
-    if name == "tpu" and config.gpus:
-        wrong = numbers
     if len({*config.gpus}) < len(config.gpus):
         wrong = f"{numbers}, which names a GPU twice"
-    if name != "tpu" and config.tpu:
-        wrong = given("tpu", config.tpu)
     if wrong:
         raise ValueError(f"{told} does not go with {wrong}.")

@@ -31,7 +31,6 @@ from tfr_ext.training.fitting import (
     checkpoints,
     devices,
     fitter,
-    fixed_shapes,
     lists_datasets,
     parameter_servers,
     process_state,
@@ -181,7 +180,7 @@ def _prepare_tensorflow(config: TrainingConfig) -> tf.distribute.Strategy | None
     """Makes TensorFlow deterministic, and returns the strategy."""
     tf.keras.utils.set_random_seed(config.data.seed)
     tf.config.experimental.enable_op_determinism()
-    return replicas.strategy(config.strategy, config.tpu)
+    return replicas.strategy(config.strategy)
 
 
 class _Run:
@@ -305,7 +304,7 @@ class _Run:
     def _fitter(self) -> fitter.Fitter:
         config, inputs = self._config, self._inputs
         head, splits, convention = inputs.head, inputs.splits, inputs.convention
-        batches = lists_datasets.ListsDatasets(
+        datasets = lists_datasets.ListsDatasets(
             splits.train,
             splits.valid,
             config.batch_size,
@@ -315,18 +314,10 @@ class _Run:
             max_padding=config.max_padding or None,
         )
         say(
-            f"{batches.train.num_batches:,} batches of up to {config.batch_size} "
+            f"{datasets.train.num_batches:,} batches of up to {config.batch_size} "
             "lists; ratio of padded to real items: "
-            f"{batches.train.padding_waste():.2f}"
+            f"{datasets.train.padding_waste():.2f}"
         )
-        datasets: lists_datasets.ListsDatasets = batches
-        if config.strategy == "tpu":
-            assert self._strategy is not None
-            fixed_shapes.check_batch_size(config.batch_size, self._strategy)
-            longest = max(x.lengths.max() for x in (splits.train, splits.valid))
-            datasets = fixed_shapes.FixedShapes(
-                batches, config.batch_size, int(longest)
-            )
         kind = fitter.Fitter
         if replicas.has_servers(self._strategy):
             kind = served_fitter.ServedFitter

@@ -127,7 +127,7 @@ def network(config: TrainingConfig, head: heads.Head) -> Scorer:
         model.options(),
         batch_norm_momentum=model.batch_norm_momentum,
         seed=config.data.seed,
-        compact=not config.jit_compile and config.strategy != "tpu",
+        compact=not config.jit_compile,
         num_grades=head.num_grades,
         activation=model.activation,
         batch_norm_epsilon=model.batch_norm_epsilon,

@@ -1,4 +1,4 @@
-"""Which GPUs and TPU a process trains on, and why it may see none."""
+"""Which GPUs a process trains on, and why it may see none."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfr_ext.core.settings import given
-from tfr_ext.core.system import clusters
 from tfr_ext.core.telling import say
 
 _HIDES = "CUDA_VISIBLE_DEVICES"
 # Files that the driver makes, on Linux and in the Linux of Windows.
 _DRIVER = ("/dev/nvidia[0-9]*", "/dev/dxg")
-_ERRORS = (ValueError, OSError, RuntimeError, tf.errors.OpError, ImportError)
 
 
 def choose_gpus(
@@ -92,30 +90,3 @@ def _has_driver() -> bool:
 def _hidden() -> str:
     given = os.environ.get(_HIDES)
     return "" if given is None else f" ({_HIDES}={given} may hide others)"
-
-
-def tpu_strategy(name: str) -> tf.distribute.Strategy:
-    """Returns the strategy for a TPU.
-
-    Args:
-        name: name or address of the TPU, 'local' for that of this machine, or '' for
-            the one that the environment names.
-
-    Raises:
-        ValueError: if there is none.
-    """
-    told = f"{given('strategy', 'tpu')} with {given('tpu', name)}"
-    host, _, port = name.rpartition("/")[2].rpartition(":")
-    if host and port.isdigit():
-        task = clusters.Task("tpu", 0, f"{host}:{port}")
-        if not task.is_reachable():
-            raise ValueError(f"{told}: nothing listens at {task.address}.")
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-        return tf.distribute.TPUStrategy(resolver)
-    except _ERRORS as error:
-        reason = str(error).strip().partition("\n")[0]
-        reason = reason.partition(": No OpKernel")[0].rstrip(".")
-        raise ValueError(f"{told}: TensorFlow found no TPU: {reason}.") from error

@@ -313,7 +313,6 @@ class Fitter:
         """Returns a compiled model, and the callbacks that come before the others."""
         hparams = self._hparams
         model = self._model_builder.build()
-        model.has_empty_rows = self._dataset_builder.has_empty_rows
         loss = self.build_loss()
         # It comes first: the other callbacks take its values from the logs.
         first, diagnostics = [], []

@@ -20,12 +20,9 @@ class ListsDatasets:
     """Batches of lists to train on, in a new order each epoch, and to validate on.
 
     Attributes:
-        has_empty_rows: see `RankingModel`.
         train: the batches to train on.
         valid: the batches to validate on.
     """
-
-    has_empty_rows = False
 
     def __init__(
         self,

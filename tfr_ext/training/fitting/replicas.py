@@ -6,28 +6,25 @@ import contextlib
 
 import tensorflow as tf
 
-from tfr_ext.training.fitting import devices, parameter_servers
+from tfr_ext.training.fitting import parameter_servers
 
 
-def strategy(name: str, tpu: str = "") -> tf.distribute.Strategy | None:
+def strategy(name: str) -> tf.distribute.Strategy | None:
     """Returns a strategy by the name that it has in `TrainingConfig.strategy`.
 
     A strategy for several workers must be created before TensorFlow does anything.
 
     Args:
-        name: 'none', 'mirrored', 'multi_worker', 'tpu' or 'parameter_server'; of the
-            last, the chief's.
-        tpu: name or address of the TPU.
+        name: 'none', 'mirrored', 'multi_worker' or 'parameter_server'; of the last, the
+            chief's.
 
     Raises:
-        ValueError: if TF_CONFIG does not describe such a cluster, or there is no TPU.
+        ValueError: if TF_CONFIG does not describe such a cluster.
     """
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
     if name == "multi_worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
-    if name == "tpu":
-        return devices.tpu_strategy(tpu)
     if name == parameter_servers.NAME:
         return parameter_servers.strategy(parameter_servers.own_cluster())
     return None
