@@ -10,7 +10,6 @@ from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.training import outputs, written
 
 FILES = ("table.md", "table.tex", "comparison.html", "comparison.json")
-_KEYS = ("title", "metrics", "references", "runs")
 
 
 def files(output_dir: str) -> written.Files:
@@ -19,18 +18,7 @@ def files(output_dir: str) -> written.Files:
     Args:
         output_dir: the directory.
     """
-    return written.Files(
-        "compare",
-        "output_dir",
-        output_dir,
-        FILES[::-1],
-        FILES,
-        lambda directory: (
-            written.has_json(directory, "comparison.json", _KEYS)
-            # Else that wrote it.
-            and not os.path.exists(os.path.join(directory, "experiment.json"))
-        ),
-    )
+    return written.Files("compare", "output_dir", output_dir, FILES[::-1])
 
 
 def write(comparison: Comparison, output_dir: str) -> None:

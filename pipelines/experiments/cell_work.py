@@ -28,7 +28,6 @@ from tfr_ext.version import __version__
 
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
 # Flags that define a run even if they have their defaults.
-_ALWAYS_TOLD = ("seed",)
 
 
 def check(pipe: Any, plan: Plan) -> None:
@@ -62,7 +61,7 @@ def identity(
 
     Flags that say where its data and its files are, or what it prints, do not count;
     nor do flags that have their defaults, so that a new flag does not make it another
-    run. The seed always counts, because its default has changed once.
+    run.
 
     Args:
         parsed: the flags.
@@ -72,7 +71,7 @@ def identity(
     return {
         name: text
         for name, text in parsed.texts.items()
-        if name not in aside and (name in parsed.changed or name in _ALWAYS_TOLD)
+        if name not in aside and name in parsed.changed
     }
 
 
@@ -149,8 +148,9 @@ def _key(
     plan: Plan, kind: Kind, parsed: config_flags.Parsed, digest: str, besides: str
 ) -> str:
     """Returns the name of a cell's directory, which depends only on its training."""
-    without = [*kind.not_part, *(() if kind.uses_seed else _ALWAYS_TOLD)]
+    without = [*kind.not_part, *(() if kind.uses_seed else ("seed",))]
     content = {
+        "command": kind.command,
         "data": digest,
         "flags": identity(parsed, without),
         "tensorflow": tf.__version__,
@@ -158,8 +158,6 @@ def _key(
         "version": __version__,
         **kind.versions(),
     }
-    if kind.command != candidates.TRAIN:  # Which cells of older versions do not name.
-        content["command"] = kind.command
     if besides:
         content["besides"] = besides
     text = json.dumps(content, sort_keys=True)

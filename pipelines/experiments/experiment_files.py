@@ -23,16 +23,7 @@ def files(output_dir: str) -> written.Files:
         output_dir: the directory.
     """
     names = (*comparison_files.FILES[::-1], *NAMES)
-    return written.Files(
-        "experiment",
-        "output_dir",
-        output_dir,
-        names,
-        names,
-        lambda directory: written.has_json(
-            directory, "experiment.json", ("cells", "candidates", "versions")
-        ),
-    )
+    return written.Files("experiment", "output_dir", output_dir, names)
 
 
 def write(

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from absl import flags
 
 from tfr_ext.core.checks import near
-from tfr_ext.core.renamed_settings import renamed
 
 _PIPELINES = pathlib.Path(__file__).parents[1]
 # Where the wheel has them, or else the repository.
@@ -49,7 +48,7 @@ def expanded(arguments: Sequence[str], within: tuple[str, ...] = ()) -> list[str
             return [*found, argument, *left]
         name, equals, path = argument.partition("=")
         if name not in ("--flagfile", "-flagfile"):
-            found.append(_renamed(name, path) if equals else argument)
+            found.append(argument)
             continue
         value = path if equals else next(left, None)
         if value is None:
@@ -57,12 +56,6 @@ def expanded(arguments: Sequence[str], within: tuple[str, ...] = ()) -> list[str
         elif value.strip():
             found += _read(os.path.expanduser(value.strip()), within)
     return found
-
-
-def _renamed(name: str, text: str) -> str:
-    """Returns a flag as this version calls it, so that old flag files can be read."""
-    new, value = renamed(name.lstrip("-"), text)
-    return f"--{new}={value}" if new != name.lstrip("-") else f"{name}={text}"
 
 
 def known() -> list[str]:

@@ -14,7 +14,7 @@ from pipelines.experiments import cell_work
 from pipelines.flags import config_flags, help_page, wording
 from pipelines.start import failures
 from tests.commands import ROOT, run_command
-from tests.training.old_run import OLD, SAME
+from tests.training.changed_settings import OTHER
 from tfr_ext.core.settings import places, setting
 from tfr_ext.gbm import GbmConfig
 from tfr_ext.training import (
@@ -25,8 +25,6 @@ from tfr_ext.training import (
     TrainingConfig,
     run_file,
 )
-
-OLD_FLAGS = [line for line in OLD.splitlines() if line.startswith("--")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,44 +49,8 @@ def test_one_field_is_a_flag_with_its_range_help_and_line_in_the_file():
         Warmer(warmth=-1)
 
 
-def test_a_flag_file_of_an_older_version_gives_the_same_settings(tmp_path):
-    path = tmp_path / "flags.cfg"
-    path.write_text(OLD)
-    parsed = cell_work.parse([f"--flagfile={path}"])
-    given = dataclasses.replace(
-        SAME,
-        model_dir="models/old",
-        export_model=False,
-        draw_curves=False,
-        verbose="silent",
-    )
-    assert parsed.settings == given
-
-
-def test_cells_of_an_older_version_are_known_again():
-    """The names of their directories are made of these texts."""
-    assert cell_work.identity(cell_work.parse(OLD_FLAGS)) == {
-        "synthetic_num_queries": "--synthetic_num_queries=24",
-        "synthetic_list_size": "--synthetic_list_size=6",
-        "seed": "--seed=1",
-        "metrics": "--metrics=ndcg_10,map",
-        "max_label": "--max_label=4.0",
-        "head": "--head=expected_grade",
-        "grade_values": "--grade_values=0,.25,0.5,.75,1.0",
-        "hidden_sizes": "--hidden_sizes=8,4",
-        "batch_normalization": "--nobatch_normalization",
-        "loss_param": "--loss_param=alpha=7\n--loss_param=\n--loss_param=alpha=1e0\n"
-        "--loss_param=metric='ndcg'\n--loss_param=topn=None",
-        "loss_schedule": "--loss_schedule=alpha:linear:5",
-        "learning_rate": "--learning_rate=0.01",
-        "batch_size": "--batch_size=8",
-        "num_epochs": "--num_epochs=2",
-        "monitor": "--monitor=ndcg_5",
-    }
-
-
 def test_every_line_of_a_run_is_a_flag_that_gives_its_settings(tmp_path):
-    for config in (SAME, TrainingConfig()):
+    for config in (OTHER, TrainingConfig()):
         path = tmp_path / "flags.cfg"
         path.write_text(run_file.of_training(config, "0" * 64))
         assert cell_work.parse([f"--flagfile={path}"]).settings == config
@@ -223,6 +185,6 @@ def test_help_of_the_other_commands():
 
 
 def test_flags_are_written_as_a_shell_takes_them():
-    lines = run_file.lines(SAME)
+    lines = run_file.lines(OTHER)
     assert shlex.split(shlex.join(lines)) == lines
     assert len(lines) == len(set(lines)) > 50

@@ -84,21 +84,6 @@ def test_other_data_is_refused(folder, state):
     assert content(folder) == before
 
 
-def test_a_run_of_before_goes_on_with_a_warning(folder):
-    """Without a record, and without the checksum of its data."""
-    model = folder / "model"
-    (model / ".written_by_train").unlink()
-    (model / "metrics.json").unlink()
-    lines = (model / "flags.cfg").read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "SHA-256" not in line]
-    (model / "flags.cfg").write_text("".join(kept))
-    done = train(folder)
-    assert done.returncode == 0, done.stderr
-    assert "is too old to say which data it read" in done.stdout
-    assert (model / "flags.cfg").read_text() == "".join(lines)
-    assert (model / "metrics.json").exists()
-
-
 def test_without_its_flags_a_run_is_not_gone_on_with(folder):
     model = folder / "model"
     (model / "flags.cfg").unlink()

@@ -1,4 +1,4 @@
-"""Checkpoints: those of older versions, and those of the other Keras."""
+"""Checkpoints, and those of the other Keras."""
 
 import dataclasses
 import pathlib
@@ -13,8 +13,7 @@ from tfr_ext import models
 from tfr_ext.training import DataConfig, LossConfig, ModelConfig, TrainingConfig, train
 from tfr_ext.training.fitting import checkpoints, run_progress
 
-# Two of the four epochs of `CONFIG`, trained on stack A when models and training were
-# made of TensorFlow Ranking's classes.
+# Two of the four epochs of `CONFIG`, trained on stack A.
 HALF = pathlib.Path(__file__).with_name("half_a_run")
 CONFIG = TrainingConfig(
     data=DataConfig(
@@ -75,11 +74,6 @@ def assert_history(history):
 def test_training_gives_what_it_gave(tmp_path):
     """With either Keras: both draw the same first weights, and the same dropout."""
     assert_history(trained(tmp_path / "run").history)
-
-
-@pytest.mark.skipif(KERAS_3, reason="the run is one of Keras 2")
-def test_a_half_run_of_an_older_version_goes_on(half):
-    assert_history(trained(half).history)
 
 
 @pytest.mark.skipif(not KERAS_3, reason="the run is one of Keras 2")

@@ -4,30 +4,42 @@ import dataclasses
 
 import pytest
 
-from tests.training.old_run import OLD, SAME
-from tfr_ext.training import DataConfig, LossConfig, TrainingConfig, run_file
+from tests.training.changed_settings import OTHER
+from tfr_ext.training import (
+    DataConfig,
+    LossConfig,
+    TrainingConfig,
+    run_file,
+)
+
+WRITTEN = run_file.of_training(OTHER, "0" * 64)
 
 
-def test_a_run_of_an_older_version_is_the_same_run():
-    assert run_file.is_of_training(OLD) and run_file.data_digest(OLD) == "0" * 64
-    assert run_file.differences(OLD, SAME) == []
-    elsewhere = dataclasses.replace(SAME, model_dir="b", verbose="bar", overwrite=True)
-    assert run_file.differences(OLD, elsewhere) == []
+def test_settings_that_say_how_to_run_make_no_other_run():
+    assert (
+        run_file.is_of_training(WRITTEN) and run_file.data_digest(WRITTEN) == "0" * 64
+    )
+    assert run_file.differences(WRITTEN, OTHER) == []
+    elsewhere = dataclasses.replace(OTHER, model_dir="b", verbose="bar", overwrite=True)
+    assert run_file.differences(WRITTEN, elsewhere) == []
 
 
 def other(part, **changes):
     return dataclasses.replace(
-        SAME, **{part: dataclasses.replace(getattr(SAME, part), **changes)}
+        OTHER, **{part: dataclasses.replace(getattr(OTHER, part), **changes)}
     )
 
 
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        (dataclasses.replace(SAME, batch_size=16), "`batch_size=8` then, `batch_s"),
-        (dataclasses.replace(SAME, jit_compile=True), "`jit_compile=False` then, `j"),
+        (dataclasses.replace(OTHER, batch_size=16), "`batch_size=8` then, `batch_s"),
         (
-            dataclasses.replace(SAME, steps_per_execution=4),
+            dataclasses.replace(OTHER, jit_compile=True),
+            "`jit_compile=False` then, `j",
+        ),
+        (
+            dataclasses.replace(OTHER, steps_per_execution=4),
             "`steps_per_execution=1` then, `steps_per_execution=4` now",
         ),
         (other("data", seed=2), "`seed=1` then, `seed=2` now"),
@@ -43,18 +55,18 @@ def other(part, **changes):
     ],
 )
 def test_what_differs_is_told(config, told):
-    (line,) = run_file.differences(OLD, config)
+    (line,) = run_file.differences(WRITTEN, config)
     assert line.startswith(told), line
 
 
 def test_what_nobody_knows_any_more_differs():
-    (line,) = run_file.differences(f"{OLD}--sharpness=2\n", SAME)
+    (line,) = run_file.differences(f"{WRITTEN}--sharpness=2\n", OTHER)
     assert line == "sharpness=2 then, (not set) now"
 
 
 def test_what_is_written_reads_back():
     odd = dataclasses.replace(
-        SAME,
+        OTHER,
         data=DataConfig(
             dataset="text",
             train_path=["a b.txt", 'x,"y".txt'],
@@ -65,8 +77,8 @@ def test_what_is_written_reads_back():
             "softmax_loss", {"a": "'", "b": "2", "c": [0, 0.5], "d": 1 / 3}, ""
         ),
     )
-    for config in (SAME, odd, TrainingConfig()):
+    for config in (OTHER, odd, TrainingConfig()):
         text = run_file.of_training(config, "1" * 64)
         assert run_file.differences(text, config) == []
         assert run_file.data_digest(text) == "1" * 64
-    assert run_file.differences(run_file.of_training(SAME, ""), odd)
+    assert run_file.differences(run_file.of_training(OTHER, ""), odd)

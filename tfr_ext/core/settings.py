@@ -400,6 +400,23 @@ def _schedules(name: str, value: Any, about: Setting) -> Parameters:
     return found
 
 
+def plain_number(value: Any) -> Any:
+    """Returns a number, or its text, as the shortest text; anything else as it is.
+
+    Examples:
+        >>> plain_number("-1.50"), plain_number(0.0), plain_number("mean")
+        ('-1.5', '0', 'mean')
+    """
+    if isinstance(value, bool):
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return value
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
+
+
 _KIND_OF = {bool: "boolean", int: "integer", float: "number", str: "text"}
 # For each kind, a function that checks a value and returns it as it is stored.
 KINDS: dict[str, Callable[[str, Any, Setting], Any]] = {

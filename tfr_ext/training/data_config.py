@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from tfr_ext.core.renamed_settings import plain_number
 from tfr_ext.core.settings import (
     HIGHEST_SEED,
     Settings,
     given,
     is_finite,
     places,
+    plain_number,
     setting,
 )
 

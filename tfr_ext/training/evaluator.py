@@ -258,16 +258,7 @@ def _output_files(config: EvaluationConfig) -> written.Files | None:
     """Returns the files of `output_dir`, if it is given."""
     if config.output_dir is None:
         return None
-    return written.Files(
-        "evaluate",
-        "output_dir",
-        config.output_dir,
-        _FILES,
-        _FILES,
-        lambda directory: run_file.is_of_evaluation(
-            written.first_line(directory, "flags.cfg")
-        ),
-    )
+    return written.Files("evaluate", "output_dir", config.output_dir, _FILES)
 
 
 def _score(

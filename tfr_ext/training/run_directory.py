@@ -8,7 +8,6 @@ from typing import Any
 
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import warn
 from tfr_ext.training import outputs, run_file, written
 from tfr_ext.training.ensembles import members
 from tfr_ext.training.fitting import run_progress
@@ -62,7 +61,6 @@ class RunDirectory:
             config.model_dir,
             _wanted(names, config),
             names,
-            lambda directory: self._is_of_training(flag_file(directory)),
         )
 
     def check(self) -> None:
@@ -100,12 +98,7 @@ class RunDirectory:
         if self._config.overwrite or not self.has_trained:
             return
         then = run_file.data_digest(flag_file(self._directory))
-        if then is None:
-            warn(
-                f"The run in {self._directory} is too old to say which data "
-                "it read. It goes on with the data as it is now."
-            )
-        elif then != digest:
+        if then != digest:
             self._refuse(
                 f"holds a run on other data:\n  SHA-256 {then} then, {digest} now"
             )

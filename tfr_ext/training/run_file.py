@@ -11,7 +11,6 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from tfr_ext.core.renamed_settings import renamed
 from tfr_ext.core.settings import (
     Parameters,
     Place,
@@ -93,11 +92,6 @@ def of_fusion(config: Settings) -> str:
     return "\n".join([_FUSION, *lines(config, without=["output_dir"])]) + "\n"
 
 
-def is_of_evaluation(first_line: str) -> bool:
-    """Tells whether a line is the first that `of_evaluation` returned."""
-    return first_line == _EVALUATION
-
-
 def is_of_training(text: str, command: str = TrainingConfig.COMMAND) -> bool:
     """Tells whether a text is one that `of_training` returned.
 
@@ -114,7 +108,7 @@ def is_in_memory(text: str) -> bool:
 
 
 def data_digest(text: str) -> str | None:
-    """Returns the digest in a flag file; those of older versions have none."""
+    """Returns the digest of the data in a flag file, None if it has none."""
     for line in text.split("\n"):
         if line.startswith(_DATA):
             return line[len(_DATA) :]
@@ -179,8 +173,7 @@ def _texts(text: str, kind: type[Settings]) -> dict[str, list[str]]:
     for line in text.split("\n"):
         if line.startswith("--"):
             name, equals, value = line[2:].partition("=")
-            name, value = renamed(name, value if equals else "true")
-            found.setdefault(name, []).append(value)
+            found.setdefault(name, []).append(value if equals else "true")
     for place in places(kind):
         if place.about.kind == "boolean" and f"no{place.key}" in found:
             found[place.key] = ["false" for _ in found.pop(f"no{place.key}")]

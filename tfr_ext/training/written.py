@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tfr_ext.core.files import ASIDE, check_may_write, write_atomically
 from tfr_ext.core.settings import given
@@ -42,17 +41,14 @@ class Files:
         argument: the argument.
         directory: its value.
         names: what the command may write there now.
-        once: the names that older versions, which kept no record, may have written
-            there.
-        is_older: tells whether they wrote to a directory that has no record.
+        ever: what it may write there with other settings.
     """
 
     command: str
     argument: str
     directory: str
     names: Sequence[str]
-    once: Sequence[str] = ()
-    is_older: Callable[[str], bool] = lambda directory: False
+    ever: Sequence[str] = ()
 
     @property
     def record(self) -> str:
@@ -69,12 +65,12 @@ class Files:
 
     def owned(self) -> list[str]:
         """Returns the names that the record has."""
-        known = [*dict.fromkeys([*self.once, *self.names])]
-        if os.path.isfile(self.record):
-            with open(self.record, encoding="utf-8", errors="replace") as file:
-                recorded = file.read().splitlines()
-            return [name for name in known if name in recorded]
-        return known if self.is_older(self.directory) else []
+        if not os.path.isfile(self.record):
+            return []
+        with open(self.record, encoding="utf-8", errors="replace") as file:
+            recorded = file.read().splitlines()
+        known = dict.fromkeys([*self.ever, *self.names])
+        return [name for name in known if name in recorded]
 
     def check(self, inputs: Iterable[str] = ()) -> None:
         """Checks that only files that the command wrote would be replaced.
@@ -182,36 +178,6 @@ class Files:
     def _is_other_kind(self, name: str) -> bool:
         path = self.path(name)
         return os.path.lexists(path) and (name in _INSIDE) != os.path.isdir(path)
-
-
-def first_line(directory: str, name: str) -> str:
-    """Returns the first line of a text file, empty if there is none.
-
-    Args:
-        directory: the directory.
-        name: name of the file.
-    """
-    path = os.path.join(directory, name)
-    if not os.path.isfile(path):
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.readline().rstrip("\n")
-
-
-def has_json(directory: str, name: str, keys: Iterable[str]) -> bool:
-    """Tells whether a directory has a JSON file of an object with some keys.
-
-    Args:
-        directory: the directory.
-        name: name of the file.
-        keys: the keys.
-    """
-    try:
-        with open(os.path.join(directory, name), encoding="utf-8") as file:
-            content = json.load(file)
-    except (OSError, RecursionError, ValueError):
-        return False
-    return isinstance(content, dict) and set(keys) <= content.keys()
 
 
 def is_within(path: str, directory: str) -> bool:

@@ -1,6 +1,4 @@
-"""A run that an older version described, and the settings that it had."""
-
-import pathlib
+"""Settings of a training, of which many are not the defaults."""
 
 from tfr_ext.training import (
     DataConfig,
@@ -10,10 +8,7 @@ from tfr_ext.training import (
     TrainingConfig,
 )
 
-# Written by version 0.1.0, when flags were defined by hand. `steps_per_execution` is
-# younger.
-OLD = pathlib.Path(__file__).with_name("flags_of_0_1.cfg").read_text()
-SAME = TrainingConfig(
+OTHER = TrainingConfig(
     data=DataConfig(synthetic_num_queries=24, synthetic_list_size=6),
     model=ModelConfig(
         hidden_sizes=(8, 4),
