@@ -21,7 +21,6 @@ from absl import flags
 
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.experiments import (
-    candidates,
     cell_work,
     cells,
     experiment_files,
@@ -35,7 +34,7 @@ from pipelines.start import command, failures
 from tfr_ext.core import telling
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
-from tfr_ext.evaluation import comparison, comparison_options
+from tfr_ext.evaluation import comparable, comparison
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources import data_splits
 from tfr_ext.version import __version__
@@ -77,7 +76,7 @@ class _Experiment:
     """
 
     config: ExperimentConfig
-    methods: dict[str, list[candidates.Candidate]]
+    methods: dict[str, list[cells.Candidate]]
     base: Mapping[str, Sequence[str]]
     data: DataConfig
     select_by: str
@@ -95,7 +94,7 @@ def experiment() -> None:
         if name in FLAGS and FLAGS[name].present:
             raise ValueError(f"--{name} has no meaning here. Give {instead}.")
     config = config_flags.read(ExperimentConfig, FLAGS)
-    methods = candidates.parse_methods(config.method, KINDS)
+    methods = cells.parse_methods(config.method, KINDS)
     select_by = config.select_by or FLAGS.monitor
     if select_by not in FLAGS.metrics:
         raise ValueError(
@@ -103,9 +102,9 @@ def experiment() -> None:
             f"--metrics={','.join(FLAGS.metrics)}."
         )
     options = compare_flags.read(FLAGS.metrics, comparison.Options().seed)
-    if options.against not in (comparison_options.BEST, *methods):
+    if options.against not in (comparable.BEST, *methods):
         raise ValueError(
-            f"--against={options.against} must be {comparison_options.BEST!r} or the "
+            f"--against={options.against} must be {comparable.BEST!r} or the "
             f"name of a method: {', '.join(methods)}."
         )
     if options.plot_metric not in (None, *options.metrics):
@@ -300,7 +299,7 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
             )
         else:
             whole[method] = found
-    if not whole or work.comparison.against not in (comparison_options.BEST, *whole):
+    if not whole or work.comparison.against not in (comparable.BEST, *whole):
         telling.say(
             "Nothing is compared: "
             + (

@@ -15,7 +15,7 @@ from absl import flags
 
 from pipelines.flags import config_flags
 from pipelines.start import command
-from tfr_ext.training.fusing.fusion_config import FusionConfig
+from tfr_ext.training.fusing.run_fuser import FusionConfig
 from tfr_ext.training.fusing.run_fuser import fuse as fuse_as
 
 FLAGS = flags.FLAGS

@@ -11,10 +11,10 @@ from unittest import mock
 
 import pytest
 
-from pipelines.start import commands
+from pipelines.start import console
 from tests.commands import ROOT, run_command
 
-COMMANDS = sorted(commands.abouts())
+COMMANDS = sorted(console.abouts())
 HELP = ("-h", "-?", "-help", "--help", "--helpshort", "--helpfull")
 # As the script that pip makes does.
 SCRIPT = """
@@ -51,7 +51,7 @@ def test_the_commands_are_the_modules_that_run():
         if '__name__ == "__main__"' in path.read_text()
     }
     assert {*COMMANDS} == with_main
-    assert all(about.endswith(".") for about in commands.abouts().values())
+    assert all(about.endswith(".") for about in console.abouts().values())
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_commands_are_listed(arguments, code, where, without_tensorflow):
     assert done.returncode == code
     text = getattr(done, where)
     assert done.stdout + done.stderr == text
-    for name, about in commands.abouts().items():
+    for name, about in console.abouts().items():
         assert re.search(rf"^  {name} +{re.escape(about)}$", text, re.M)
 
 

@@ -8,8 +8,8 @@ from absl import flags
 
 from pipelines.flags import flag_types
 from tfr_ext.core import telling
-from tfr_ext.evaluation import comparison_options, runs, significance
-from tfr_ext.evaluation.comparison_options import Options
+from tfr_ext.evaluation import comparable, runs, significance
+from tfr_ext.evaluation.comparable import Options
 
 FLAGS = flags.FLAGS
 
@@ -26,7 +26,7 @@ def define() -> None:
     flags.DEFINE_enum(
         "alternative",
         default.alternative,
-        ["two-sided", comparison_options.ONE_SIDED],
+        ["two-sided", comparable.ONE_SIDED],
         "What the test is to show: 'two-sided', that a run and the reference differ; "
         "'one-sided', that the best run is better than a run or, with --against=NAME, "
         "that a run is better than NAME.",

@@ -10,8 +10,8 @@ import unicodedata
 from pipelines.comparing.markdown_text import as_markdown
 from tfr_ext import evaluation, objectives
 from tfr_ext.core import telling
+from tfr_ext.evaluation.comparable import BEST, ONE_SIDED, Options
 from tfr_ext.evaluation.comparison import Comparison
-from tfr_ext.evaluation.comparison_options import BEST, ONE_SIDED, Options
 
 DAGGER, UP, DOWN = "†", "↑", "↓"
 

@@ -13,9 +13,7 @@ from typing import Any
 import tensorflow as tf
 from absl import flags
 
-from pipelines.experiments import candidates
-from pipelines.experiments.cells import LOG, Cell, Plan
-from pipelines.experiments.kind import Kind
+from pipelines.experiments.cells import LOG, TRAIN, Cell, Kind, Plan, in_fold
 from pipelines.flags import config_flags, wording
 from pipelines.start import command, failures
 from tfr_ext.core import telling
@@ -42,7 +40,7 @@ def check(pipe: Any, plan: Plan) -> None:
 def parse(
     arguments: Sequence[str],
     settings: type[Settings] = TrainingConfig,
-    command: str = candidates.TRAIN,
+    command: str = TRAIN,
 ) -> config_flags.Parsed:
     """Parses the flags of a cell.
 
@@ -101,7 +99,7 @@ def _cells(plan: Plan) -> list[Cell]:
         kind = plan.kinds[candidate.command]
         defaults = kind.defaults(plan.threads, plan.keep_models)
         for fold in plan.folds:
-            base = candidates.in_fold(plan.base[candidate.command], fold)
+            base = in_fold(plan.base[candidate.command], fold)
             for seed in plan.seeds if kind.uses_seed else plan.seeds[:1]:
                 arguments = (*base, *candidate.arguments(fold), f"--seed={seed}")
                 values: dict[str, Any] = {}

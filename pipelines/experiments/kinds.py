@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Sequence
 
 from pipelines.experiments import foreign_runs
-from pipelines.experiments.kind import Kind
+from pipelines.experiments.cells import Kind
 from tfr_ext.gbm import gbm_trainer
 from tfr_ext.gbm.gbm_config import GbmConfig
-from tfr_ext.models.trees import libraries
+from tfr_ext.models.trees import gbm_model
 from tfr_ext.training import run_directory, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.data_config import DataConfig
@@ -96,7 +96,7 @@ KINDS: dict[str, Kind] = {
             check_data=gbm_trainer.check_data,
             data=_data_with_missing,
             defaults=_defaults_of_gbm,
-            versions=libraries.versions,
+            versions=gbm_model.versions,
         ),
         Kind(
             "run",

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.experiments.candidates import Candidate
-from pipelines.experiments.cells import Cell
+from pipelines.experiments.cells import Candidate, Cell
 from tfr_ext import evaluation
 
 

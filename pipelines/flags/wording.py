@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import flags
 
-from pipelines.start import commands
+from pipelines.start import console
 from tfr_ext.core.settings import Place
 
 # `name`, `name*`, `name=value`, `name['parameter']` or `name['parameter']=value`.
@@ -46,7 +46,7 @@ def spelled(text: str) -> str:
         '--rate=2 is too much; `alpha` is no flag.'
         >>> delattr(flags.FLAGS, "rate")
     """
-    return commands.worded(_ARGUMENT.sub(_flag, text))
+    return console.worded(_ARGUMENT.sub(_flag, text))
 
 
 def with_hints(message: str) -> str:
@@ -69,7 +69,7 @@ def _flag(match: re.Match[str]) -> str:
         known = any(other.startswith(name[:-1]) for other in _flag_of)
         return f"--{name}" if known else match[0]
     if flag not in flags.FLAGS and name not in _flag_of:
-        is_command = name in commands.abouts() and not parameter and text is None
+        is_command = name in console.abouts() and not parameter and text is None
         return f"pipelines.{name}" if is_command else match[0]
     if parameter:
         flag += f"={parameter}"

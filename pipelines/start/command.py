@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 
 from pipelines.flags import flag_files, help_page, wording
-from pipelines.start import commands, failures, interruption
+from pipelines.start import console, failures, interruption
 from pipelines.start.tensorflow_import import tf
 from tfr_ext.core import telling
 from tfr_ext.core.system import termination
@@ -68,7 +68,7 @@ def run(
     interruption.watch()
     sys.excepthook = _tell_bug
     command = sys.modules["__main__"]
-    command.__doc__ = commands.worded(command.__doc__ or "")  # For the help.
+    command.__doc__ = console.worded(command.__doc__ or "")  # For the help.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(
             line_buffering=True

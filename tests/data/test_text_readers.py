@@ -344,15 +344,15 @@ def test_indices_from_zero_can_be_made_to_count_from_one(comment, tmp_path):
 
 @pytest.mark.parametrize("text", ["4_5", "\u0663", "1e1", "0x1", "", "\uff13"])
 def test_lists_of_flags_are_as_strict(text):
-    from pipelines.flags import flag_texts
+    from pipelines.flags import config_flags
 
     with pytest.raises(ValueError, match="--hidden_sizes must be integers"):
-        flag_texts.parse_integers(["1", text], "hidden_sizes", 1, 99)
+        config_flags.parse_integers(["1", text], "hidden_sizes", 1, 99)
     if text == "1e1":  # a number, but no integer
         return
     for name in ("grade_values", "label_weights"):
         with pytest.raises(ValueError, match=f"--{name} must be finite numbers"):
-            flag_texts.parse_numbers(["0", text], name)
+            config_flags.parse_numbers(["0", text], name)
 
 
 def test_integers_of_any_length():

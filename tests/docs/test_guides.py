@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from pipelines.start.commands import abouts
+from pipelines.start.console import abouts
 from tests import fork_server
 from tests.docs import commands, given, pages
 from tfr_ext import _stack

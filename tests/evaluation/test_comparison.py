@@ -216,8 +216,6 @@ def test_what_is_refused(tmp_path):
 
 BY_NAME = {"convention": {"gain": "linear", "ties": "by document name"}}
 BY_POSITION = {"convention": {"gain": "linear", "ties": "by position"}}
-OLD = {"convention": {"gain": "linear"}}
-OLD_OF_A_RUN = {**BY_POSITION, "missing_queries": 0, "unjudged_queries": 0}
 
 
 @pytest.mark.parametrize(
@@ -225,12 +223,7 @@ OLD_OF_A_RUN = {**BY_POSITION, "missing_queries": 0, "unjudged_queries": 0}
     [
         (BY_NAME, BY_NAME, True),
         (BY_NAME, BY_POSITION, False),
-        (BY_NAME, OLD, False),
-        (BY_NAME, OLD_OF_A_RUN, True),
-        (OLD_OF_A_RUN, BY_POSITION, False),
-        (OLD_OF_A_RUN, OLD, False),
-        (OLD, BY_POSITION, True),
-        (OLD, OLD, True),
+        (BY_POSITION, BY_POSITION, True),
     ],
 )
 def test_runs_that_break_ties_otherwise_are_not_mixed(tmp_path, first, second, same):

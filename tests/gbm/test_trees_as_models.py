@@ -15,7 +15,7 @@ from tests.helpers import make_lists
 from tests.tables import frame
 from tfr_ext import gbm
 from tfr_ext.evaluation import trec
-from tfr_ext.models.trees import gbm_model, libraries
+from tfr_ext.models.trees import gbm_model
 from tfr_ext.training import (
     DataConfig,
     EvaluationConfig,
@@ -215,7 +215,7 @@ def test_no_library_sees_a_model_that_is_damaged(finished, tmp_path, monkeypatch
     path = copied / gbm_model.file_names(library, 2)[1]
     whole, count = path.read_bytes(), 0
     with monkeypatch.context() as patched:
-        patched.setattr(libraries, "imported", pytest.fail)
+        patched.setattr(gbm_model, "imported", pytest.fail)
         for damaged in damages(whole, 250):
             if damaged != whole:  # Blocks that were swapped may be the same.
                 path.write_bytes(damaged)

@@ -12,7 +12,7 @@ from tests import oracles
 from tests.helpers import make_lists, tfr
 from tfr_ext import evaluation, losses, metrics, objectives
 from tfr_ext.evaluation import queries
-from tfr_ext.evaluation.comparison_options import Options
+from tfr_ext.evaluation.comparable import Options
 
 TIED = make_lists([5, 1, 8, 3, 12], seed=4)
 SCORES = np.random.default_rng(4).integers(0, 4, TIED.num_items).astype(np.float32)

@@ -10,7 +10,7 @@ import sys
 from absl import flags
 
 from pipelines import experiment
-from pipelines.experiments import candidates
+from pipelines.experiments import cells
 from pipelines.experiments.kinds import KINDS
 from pipelines.flags import config_flags
 from tfr_ext import datasets
@@ -38,7 +38,7 @@ def content(path, check, done):
     parse(f"--flagfile={path}")
     folds, bases = FLAGS.folds, experiment.base_flags()
     base = bases["train"]
-    methods = candidates.parse_methods(FLAGS.method, KINDS)
+    methods = cells.parse_methods(FLAGS.method, KINDS)
     found = {
         "folds": folds,
         "metrics": FLAGS.metrics,
@@ -50,7 +50,7 @@ def content(path, check, done):
     for name, several in methods.items():
         for candidate in several:
             kind = KINDS[candidate.command]
-            arguments = [*candidates.in_fold(bases[kind.command], folds[0])]
+            arguments = [*cells.in_fold(bases[kind.command], folds[0])]
             arguments += candidate.arguments(folds[0])
             found.setdefault("arguments", arguments)
             if tuple(arguments) in done:
@@ -63,7 +63,7 @@ def content(path, check, done):
             except (AttributeError, TypeError, ValueError, flags.Error) as error:
                 found["wrong"].append(f"{name}: {candidate.text}: {error}")
     for fold in folds:
-        parse(*candidates.in_fold(base, fold), "--method=A: --loss=A")
+        parse(*cells.in_fold(base, fold), "--method=A: --loss=A")
         if FLAGS.dataset == "text":
             for name in ("train_path", "valid_path", "test_path"):
                 paths = FLAGS[name].value

@@ -93,7 +93,7 @@ def test_while_flags_are_read(command, tmp_path):
     [
         ("compare", "tfr_ext.evaluation.runs.read", "Stopped.\n"),
         ("evaluate", "tfr_ext.training.sources.data_splits.load_test", "Stopped.\n"),
-        ("experiment", "pipelines.experiments.candidates.parse_methods", GOES_ON),
+        ("experiment", "pipelines.experiments.cells.parse_methods", GOES_ON),
         ("export", "tfr_ext.training.run_directory.flag_file", "Stopped.\n"),
         ("fuse", "tfr_ext.training.fusing.fused_runs.find", "Stopped.\n"),
         ("prepare", "pipelines.preparing.source_pieces.divide", GOES_ON),

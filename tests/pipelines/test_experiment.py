@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from pipelines.experiments import candidates, cells, processes, selection
+from pipelines.experiments import cells, processes, selection
 from tests.commands import ROOT, run_command
 from tests.pipelines.experiments import flags_of, write_folds
 from tfr_ext.core.files import aside_name
@@ -21,7 +21,7 @@ from tfr_ext.training import TrainingConfig
 
 
 def test_choices_are_all_combinations_and_lines_of_a_name_add_up():
-    methods = candidates.parse_methods(
+    methods = cells.parse_methods(
         [
             "A: --x={1|2} --y={a,b|c} --z=p{fold}",
             "B b: --only='two words'",
@@ -53,7 +53,7 @@ def test_choices_are_all_combinations_and_lines_of_a_name_add_up():
 )
 def test_wrong_methods_are_told(text, message):
     with pytest.raises(ValueError, match=message):
-        candidates.parse_methods([text])
+        cells.parse_methods([text])
 
 
 CONFIG = TrainingConfig()
@@ -66,7 +66,7 @@ def finished(tmp_path, name, valid, test):
     directory.mkdir()
     content = {"valid": {"ndcg": valid, "arp": valid}, "test": {"ndcg": test}}
     (directory / "metrics.json").write_text(json.dumps(content))
-    chosen = candidates.Candidate(method, (f"--x={candidate}",))
+    chosen = cells.Candidate(method, (f"--x={candidate}",))
     return cells.Cell(chosen, fold, int(seed), CONFIG, str(directory))
 
 
@@ -84,7 +84,7 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
     trained.append(finished(tmp_path, "M 3 f1 1", 0.9, 0.9))
     nowhere = str(tmp_path / "none")
     missing = cells.Cell(trained[-1].candidate, "f1", 2, CONFIG, nowhere)
-    alone = cells.Cell(candidates.Candidate("O", ()), "f1", 1, CONFIG, nowhere)
+    alone = cells.Cell(cells.Candidate("O", ()), "f1", 1, CONFIG, nowhere)
     choices = selection.choose([*trained, missing, alone], "ndcg")
     # The only candidate of N is chosen without a metric, as it has finished.
     assert np.isnan(choices.pop(("N", "f1")).valid)
@@ -143,12 +143,12 @@ class Worker(processes.Worker):
 
 def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(Worker, "made", [])
-    one = candidates.Candidate("M", ())
+    one = cells.Candidate("M", ())
     names = ["a", "dies", "b", "idle", "c"]
     wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in names]
     # Another method's cell that is the same training is trained once.
     wanted.append(
-        cells.Cell(candidates.Candidate("N", ()), "c", 1, CONFIG, wanted[-1].directory)
+        cells.Cell(cells.Candidate("N", ()), "c", 1, CONFIG, wanted[-1].directory)
     )
     outcomes = {}
     processes.run(wanted, Worker, 1, lambda o: outcomes.setdefault(o.cell.fold, o.ok))
@@ -159,7 +159,7 @@ def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
 
 
 def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(tmp_path):
-    one = candidates.Candidate("M", ())
+    one = cells.Candidate("M", ())
     wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in "abc"]
     for name, files in {
         "a": {"metrics.json": "{}", cells.SECONDS: "7.5\n"},
@@ -177,7 +177,7 @@ def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(tmp_path)
 
 
 def test_a_cell_that_was_finished_when_its_process_was_killed_is_settled(tmp_path):
-    one = candidates.Candidate("M", ())
+    one = cells.Candidate("M", ())
     wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in ("late", "b")]
     told = []
     processes.run(wanted, Worker, 1, lambda o: told.append((o.cell.fold, o.ok)))

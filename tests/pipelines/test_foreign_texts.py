@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.comparing import tables
-from pipelines.start import commands, failures
+from pipelines.start import console, failures
 from tests.commands import run_command
 from tests.files import write_run
 from tests.serving.liars import GrpcLiar, RestLiar, packed
@@ -172,7 +172,7 @@ def test_a_message_is_cut():
 UNREAD = 128 + signal.SIGPIPE
 
 
-@pytest.mark.parametrize("command", sorted(commands.abouts()))
+@pytest.mark.parametrize("command", sorted(console.abouts()))
 def test_help_ends_quietly_where_nobody_reads(command):
     done = run_command(f"pipelines.{command}", "--help", check=False, unread=True)
     assert (done.returncode, done.stderr) == (UNREAD, "")

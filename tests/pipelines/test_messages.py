@@ -12,8 +12,8 @@ import tensorflow as tf
 from absl import flags as absl_flags
 
 from pipelines.experiments import cells
-from pipelines.experiments.candidates import Candidate
-from pipelines.flags import flag_files, flag_texts
+from pipelines.experiments.cells import Candidate
+from pipelines.flags import config_flags, flag_files
 from pipelines.start import failures
 from tests.commands import ROOT, run_command
 from tests.files import write_run
@@ -67,10 +67,10 @@ def test_every_metric_flag_knows_the_cut_off_as_papers_write_it(command_flags):
 def test_no_list_or_parameter_takes_what_is_no_number(value):
     assert not settings.is_finite(float(value))
     with pytest.raises(ValueError, match="--grade_values must be finite"):
-        flag_texts.parse_numbers(["0", value], "grade_values")
+        config_flags.parse_numbers(["0", value], "grade_values")
     for text in (value, f"[0, {value}]" if "e" in value else value):
         with pytest.raises(ValueError, match="--loss_param must have finite"):
-            flag_texts.parse_parameters([f"alpha={text}"], "loss_param")
+            config_flags.parse_parameters([f"alpha={text}"], "loss_param")
     for form in ("exponential:{}", "exponential:2:{}", "step:{}:2", "linear:{}"):
         with pytest.raises(ValueError, match="Unknown schedule"):
             schedules.loss_parameter(form.format(value), 1.0, 5, 9)
@@ -81,7 +81,7 @@ def test_no_list_or_parameter_takes_what_is_no_number(value):
 
 def test_parameters_that_are_numbers_and_words_stay():
     given = ["a=1e30", "b=[0, 0.5]", "c=map", "d=None", "e={'x': 2}", "f=information"]
-    assert flag_texts.parse_parameters(given, "loss_param") == {
+    assert config_flags.parse_parameters(given, "loss_param") == {
         "a": 1e30,
         "b": [0, 0.5],
         "c": "map",
@@ -89,11 +89,11 @@ def test_parameters_that_are_numbers_and_words_stay():
         "e": {"x": 2},
         "f": "information",
     }
-    assert flag_texts.parse_numbers(["1", "2.5"], "x") == [1, 2.5]
-    assert flag_texts.parse_integers(["1", "2"], "x", 0, 2) == [1, 2]
+    assert config_flags.parse_numbers(["1", "2.5"], "x") == [1, 2.5]
+    assert config_flags.parse_integers(["1", "2"], "x", 0, 2) == [1, 2]
     for wrong in ("3", "-1", "1.0", "x", str(2**70)):
         with pytest.raises(ValueError, match=f"--x .* 0 to 2 .*'{wrong}'"):
-            flag_texts.parse_integers([wrong], "x", 0, 2)
+            config_flags.parse_integers([wrong], "x", 0, 2)
 
 
 @pytest.mark.parametrize(

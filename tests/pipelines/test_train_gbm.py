@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from pipelines.experiments import candidates
+from pipelines.experiments import cells
 from pipelines.experiments.kinds import KINDS
 from tests.commands import ROOT, run_command, told
 from tests.pipelines.experiments import flags_of, write_folds
@@ -148,4 +148,4 @@ def test_what_a_command_does_not_know_is_refused(tmp_path):
     )
     assert "optimizer" in told(done)
     with pytest.raises(ValueError, match="one of the commands train, train_gbm, run"):
-        candidates.parse_methods(["A: train_gmb --num_leaves=9"], KINDS)
+        cells.parse_methods(["A: train_gmb --num_leaves=9"], KINDS)

@@ -23,7 +23,7 @@ from tests.helpers import make_lists
 from tests.serving.model_server import REAL, free_port, serving
 from tests.tables import frame
 from tfr_ext.training import RankConfig, exporter, rank
-from tfr_ext.training.ranking import unlabelled
+from tfr_ext.training.ranking import list_ranker
 
 COLUMNS = ("f1", "f2", "f3", "f4")
 command = functools.partial(run_command, "pipelines.rank")
@@ -136,7 +136,7 @@ def test_a_nan_is_not_sent(server, exported, tmp_path, monkeypatch, protocol):
     """The message is that of an export."""
     lists = make_lists([2], num_features=4)
     lists.features[1, 2] = np.nan
-    monkeypatch.setattr(unlabelled, "read", lambda *args: iter([lists]))
+    monkeypatch.setattr(list_ranker, "read", lambda *args: iter([lists]))
     settings = {"input": str(exported.judged), "output": tmp_path / "a.trec"}
     asked, answering = [], scorer(server, protocol)
     answering._client._predict = lambda *args: asked.append(args)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.commands import SMALL, bad, train
 from tfr_ext.training import LossConfig, TrainingConfig
-from tfr_ext.training.fitting import devices
+from tfr_ext.training.fitting import replicas
 
 
 class Gpu:
@@ -53,13 +53,13 @@ def test_why_there_is_no_gpu(machine, monkeypatch, capsys):
         ),
     ]:
         change()
-        assert told in devices.why_none()
+        assert told in replicas.why_none()
         with pytest.raises(ValueError, match="`gpus=1`: TensorFlow sees no GPU, as"):
-            devices.choose_gpus([1], True)
-        devices.choose_gpus([], True, are_wanted=True)
+            replicas.choose_gpus([1], True)
+        replicas.choose_gpus([], True, are_wanted=True)
         out = capsys.readouterr().out
         assert told in out and out.endswith("Training uses the CPU.\n")
-    devices.choose_gpus([], True)
+    replicas.choose_gpus([], True)
     assert not capsys.readouterr().out  # No driver: nobody expects a GPU.
 
 
@@ -67,12 +67,12 @@ def test_why_there_is_no_gpu(machine, monkeypatch, capsys):
 @pytest.mark.parametrize("numbers", [[], [1], [2, 0]])
 def test_gpus_are_chosen_by_number(machine, numbers, growth):
     machine["gpus"] = gpus = [Gpu(k) for k in range(3)]
-    devices.choose_gpus(numbers, growth)
+    replicas.choose_gpus(numbers, growth)
     chosen = [gpus[k] for k in numbers] or gpus
     assert machine["visible"] == (chosen if numbers else None)
     assert machine["growth"] == dict.fromkeys(chosen, growth)
     with pytest.raises(ValueError, match="`gpus=3`: there is no GPU 3. .* sees 3,"):
-        devices.choose_gpus([3], growth)
+        replicas.choose_gpus([3], growth)
 
 
 def test_a_choice_that_comes_too_late_is_told(machine, monkeypatch):
@@ -82,7 +82,7 @@ def test_a_choice_that_comes_too_late_is_told(machine, monkeypatch):
     machine["gpus"] = [Gpu(0), Gpu(1)]
     monkeypatch.setattr(tf.config, "set_visible_devices", fail)
     with pytest.raises(ValueError, match="`gpus=1` .* only before TensorFlow uses"):
-        devices.choose_gpus([1], True)
+        replicas.choose_gpus([1], True)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from tfr_ext.data.batches.batching import (
 )
 from tfr_ext.data.batches.streamed_batches import StreamedBatches
 from tfr_ext.data.batches.streams import StreamedLists
-from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature, measure_features
 from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema, iter_elwc, read_elwc
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.labels import (
     BinomialLabels,
     binary_labels,

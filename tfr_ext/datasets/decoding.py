@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import telling
-from tfr_ext.data import quick_datasets
+from tfr_ext.data.batches import batch_datasets
 from tfr_ext.datasets import catalogue
 
 # Values of a piece: the arrays of a larger one leave the cache of the processor.
@@ -86,7 +86,7 @@ def stored_lists(builder: Any, split: str) -> StoredLists:
     size = min(max(1, size), _MOST_QUERIES_PER_PIECE)
     pieces = _records(found.file_instructions).batch(size)
     decode, graph = _decoder(tuple(codecs))
-    return StoredLists(pieces, decode, quick_datasets.in_parallel(pieces, graph))
+    return StoredLists(pieces, decode, batch_datasets.in_parallel(pieces, graph))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,10 +142,10 @@ def _codec(feature: Any) -> _Codec | None:
 
 def _records(instructions: Any) -> tf.data.Dataset:
     if all(not x.skip and x.takes_all for x in instructions):
-        return quick_datasets.read([str(x.filename) for x in instructions])
+        return batch_datasets.read([str(x.filename) for x in instructions])
     records = None
     for x in instructions:
-        part = quick_datasets.read([str(x.filename)]).skip(x.skip).take(x.take)
+        part = batch_datasets.read([str(x.filename)]).skip(x.skip).take(x.take)
         records = part if records is None else records.concatenate(part)
     return records
 

@@ -13,8 +13,9 @@ from absl import logging
 
 from tfr_ext.core import checks
 from tfr_ext.core.files import without_wildcards
-from tfr_ext.data import quick_datasets, text_files
-from tfr_ext.data.collecting import concatenate
+from tfr_ext.data import text_files
+from tfr_ext.data.batches import batch_datasets
+from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.datasets import catalogue, decoding
 
@@ -159,7 +160,7 @@ def read(builder: Any, split: str) -> RankingLists:
     except tf.errors.OpError as error:
         raise ValueError(
             f"The files of {split!r} in {builder.data_path} are damaged: "
-            f"{quick_datasets.message(error)}. Remove the directory, so that "
+            f"{batch_datasets.message(error)}. Remove the directory, so that "
             f"{builder.info.full_name} is prepared again."
         ) from error
     except ValueError as error:

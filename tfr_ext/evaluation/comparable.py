@@ -1,4 +1,4 @@
-"""Checks that runs can be compared: the same queries, metrics and convention."""
+"""How runs are compared, and whether they can be: queries, metrics and convention."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from tfr_ext.evaluation import queries
+from tfr_ext.core import checks
+from tfr_ext.evaluation import queries, significance
 from tfr_ext.evaluation.runs import Evaluated, Run
+from tfr_ext.objectives import plain_name
 
-# The meaning of records that lack a field.
-_OF_OLD = {"ties": queries.TIES_BY_POSITION}
 _REMEDIES = {
     "max_label": " Only ERR depends on it, and can be left out of `metrics`.",
     "ties": (
@@ -18,6 +18,57 @@ _REMEDIES = {
         "document name, as trec_eval does."
     ),
 }
+
+
+BEST = "best"
+ONE_SIDED = "one-sided"
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What to compare, and how.
+
+    Attributes:
+        metrics: names such as 'ndcg_10'; by default those that all runs have.
+        test: 't', 'wilcoxon' or 'randomisation'.
+        alternative: 'two-sided', or 'one-sided' to test whether the best run is better
+            than another, or a run better than the baseline.
+        correction: 'none', 'bonferroni' or 'holm', over the comparisons of a metric.
+        level: significance level.
+        against: the reference: 'best' for the run with the best mean of each metric, or
+            the name of a run, the baseline.
+        num_resamples: number of draws of the randomisation test.
+        seed: seed of these draws.
+        digits: number of digits in the tables.
+        standard_errors: whether the tables show standard errors.
+        plot_metric: metric of the plots; by default 'ndcg_10' if it is compared, else
+            the first metric.
+        title: title of the page, and beginning of the captions.
+    """
+
+    metrics: Sequence[str] = ()
+    test: str = "t"
+    alternative: str = "two-sided"
+    correction: str = "bonferroni"
+    level: float = 0.05
+    against: str = BEST
+    num_resamples: int = 10_000
+    seed: int = 1
+    digits: int = 3
+    standard_errors: bool = False
+    plot_metric: str | None = None
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        """Checks the options, as far as they do not depend on the runs."""
+        checks.choice("test", self.test, list(significance.TESTS))
+        checks.choice("alternative", self.alternative, ["two-sided", ONE_SIDED])
+        checks.choice("correction", self.correction, list(significance.CORRECTIONS))
+        checks.between("level", self.level, 0.0, 1.0)
+        checks.at_least("num_resamples", self.num_resamples, 1)
+        checks.at_least("digits", self.digits, 1)
+        if self.plot_metric is not None:
+            object.__setattr__(self, "plot_metric", plain_name(self.plot_metric))
 
 
 def in_the_same_folds(runs: Sequence[Run]) -> list[Run]:
@@ -135,7 +186,7 @@ def _of_collection(
     for member in telling[1:]:
         theirs = member.convention or {}
         for field in [*agreed, *(f for f in theirs if f not in agreed)]:
-            mine, other = (x.get(field, _OF_OLD.get(field)) for x in (agreed, theirs))
+            mine, other = (x.get(field) for x in (agreed, theirs))
             if mine == other:
                 continue
             if field == "max_label" and not queries.need_max_label(names):

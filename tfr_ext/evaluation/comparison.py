@@ -11,7 +11,7 @@ import numpy as np
 from tfr_ext import evaluation
 from tfr_ext.evaluation import comparable, significance
 from tfr_ext.evaluation import runs as run_files
-from tfr_ext.evaluation.comparison_options import BEST, ONE_SIDED, Options
+from tfr_ext.evaluation.comparable import BEST, ONE_SIDED, Options
 
 
 @dataclasses.dataclass(frozen=True)

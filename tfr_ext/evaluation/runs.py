@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext import evaluation
 from tfr_ext.core import json_files, telling
 from tfr_ext.data import text_files
 
@@ -257,9 +256,6 @@ def _read_directory(path: str) -> Evaluated:
             history = _read_table(curves, "epoch", any_number=True)[1]
     convention, left_out = report.get("convention"), None
     if convention is not None:
-        if "missing_queries" in report:
-            # Only TREC runs have this, and in older records it is wrong for them.
-            convention = {**convention, "ties": evaluation.TIES_BY_NAME}
         if "labels" in report:
             convention = {**convention, "labels": report["labels"]}
         cut = report.get("eval_list_size") or {}

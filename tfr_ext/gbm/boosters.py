@@ -11,7 +11,7 @@ import numpy as np
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.gbm.gbm_config import LAMBDARANK, GbmConfig
 from tfr_ext.gbm.list_objective import Objective
-from tfr_ext.models.trees import libraries
+from tfr_ext.models.trees import gbm_model
 
 Evaluate = Callable[[RankingLists, np.ndarray], float]
 """From lists and their scores to the monitored metric, higher being better."""
@@ -57,7 +57,7 @@ def with_lightgbm(
     Raises:
         FloatingPointError: if the gradients become NaN or infinite.
     """
-    lightgbm = libraries.imported("lightgbm")
+    lightgbm = gbm_model.imported("lightgbm")
     given = lightgbm_parameters(config, seed)
     own = LAMBDARANK if objective is None else "none"
     given |= {"objective": own, **(params if objective is None else {})}
@@ -152,7 +152,7 @@ def with_catboost(
         valid: lists that choose the number of trees.
         evaluate: gives the metric that does.
     """
-    catboost = libraries.imported("catboost")
+    catboost = gbm_model.imported("catboost")
     told = ";".join(f"{name}={value}" for name, value in params.items())
     given: dict[str, Any] = {
         "loss_function": "YetiRank" + (f":{told}" if told else ""),

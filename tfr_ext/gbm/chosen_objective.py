@@ -16,7 +16,7 @@ from tfr_ext.gbm.kl_objectives import (
     PointwiseKLBinomialObjective,
 )
 from tfr_ext.gbm.list_objective import Objective
-from tfr_ext.models.trees import libraries
+from tfr_ext.models.trees import gbm_model
 from tfr_ext.training.diagnosis import label_fit
 
 # The losses with derivatives in NumPy.
@@ -81,7 +81,7 @@ def build(config: GbmConfig, params: Mapping[str, Any]) -> Objective | None:
                     f"{', '.join(_KNOWN[name])}."
                 )
     try:
-        libraries.imported(library(config))
+        gbm_model.imported(library(config))
         if (name in _KNOWN or name in _OWN) and config.hessian != "gradient":
             raise ValueError(
                 f"{given('hessian', config.hessian)} has no meaning with {name}, which "

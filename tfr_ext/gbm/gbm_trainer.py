@@ -16,7 +16,7 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.gbm import boosters, chosen_objective
 from tfr_ext.gbm.gbm_config import LAMBDARANK, YETIRANK, GbmConfig
-from tfr_ext.models.trees import gbm_model, libraries
+from tfr_ext.models.trees import gbm_model
 from tfr_ext.training import outputs, run_directory, run_report
 from tfr_ext.training.diagnosis import label_fit
 from tfr_ext.training.ranking import loaded_scorers
@@ -31,7 +31,7 @@ from tfr_ext.training.sources import (
 _OF_RUN = [name for name in outputs.RUN_FILES if name not in run_directory.OF_NETWORKS]
 # The files of models, and of their digests, which are removed last.
 MODELS = [
-    *(n for kind in libraries.NAMES for n in gbm_model.file_names(kind)),
+    *(n for kind in gbm_model.NAMES for n in gbm_model.file_names(kind)),
     gbm_model.DIGESTS,
 ]
 
@@ -200,7 +200,7 @@ def _train(config: GbmConfig, origin: memory_source.MemorySource | None) -> GbmR
     trees = [one.best for one in trained]
     content["trees"] = trees
     content["feature_names"] = splits.train.feature_names
-    content["versions"][library] = libraries.imported(library).__version__
+    content["versions"][library] = gbm_model.imported(library).__version__
     metrics = run_report.finish(
         files,
         content,

@@ -31,10 +31,10 @@ from tfr_ext.models.layers import (
     ResumableDropout,
     ScatterScores,
 )
-from tfr_ext.models.mlp import MLPScorer
 from tfr_ext.models.network import (
     ACTIVATIONS,
     OUTPUT_ACTIVATIONS,
+    MLPScorer,
     NetworkScorer,
 )
 from tfr_ext.models.ranking_model import RankingModel

@@ -12,7 +12,7 @@ from tfr_ext.models.attention_scorers import (
     KLTransformerScorer,
     TransformerScorer,
 )
-from tfr_ext.models.mlp import MLPScorer
+from tfr_ext.models.network import MLPScorer
 from tfr_ext.models.scorers import Scorer
 
 

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
         TrainingConfig,
     )
     from tfr_ext.training.evaluator import EvaluationResult, evaluate
-    from tfr_ext.training.exporting.export_config import ExportConfig
-    from tfr_ext.training.exporting.finished_runs import ExportResult, export_runs
-    from tfr_ext.training.fusing.fusion_config import FusionConfig
-    from tfr_ext.training.fusing.run_fuser import FusionResult, fuse
+    from tfr_ext.training.exporting.finished_runs import (
+        ExportConfig,
+        ExportResult,
+        export_runs,
+    )
+    from tfr_ext.training.fusing.run_fuser import FusionConfig, FusionResult, fuse
     from tfr_ext.training.ranking.list_ranker import RankingResult, rank
     from tfr_ext.training.ranking.rank_config import RankConfig
     from tfr_ext.training.trainer import TrainingResult, train
@@ -48,10 +50,8 @@ __all__ = [
 _MODULES = {
     "evaluator": ("EvaluationResult", "evaluate"),
     "trainer": ("TrainingResult", "train"),
-    "exporting.export_config": ("ExportConfig",),
-    "exporting.finished_runs": ("ExportResult", "export_runs"),
-    "fusing.fusion_config": ("FusionConfig",),
-    "fusing.run_fuser": ("FusionResult", "fuse"),
+    "exporting.finished_runs": ("ExportConfig", "ExportResult", "export_runs"),
+    "fusing.run_fuser": ("FusionConfig", "FusionResult", "fuse"),
     "ranking.list_ranker": ("RankingResult", "rank"),
     "ranking.rank_config": ("RankConfig",),
     "config": tuple(name for name in __all__ if name.endswith("Config")),

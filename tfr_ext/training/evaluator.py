@@ -17,9 +17,9 @@ from tfr_ext.evaluation.score_files import read_scores
 from tfr_ext.evaluation.trec import read_qrels, read_run
 from tfr_ext.training import exporter, outputs, run_file, written
 from tfr_ext.training.config import EvaluationConfig
-from tfr_ext.training.ranking.list_checks import check_features
 from tfr_ext.training.ranking.loaded_scorers import (
     TreesScorer,
+    check_features,
     load_scorer,
     with_missing,
 )

@@ -29,7 +29,6 @@ from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.ensembles import member_processes, members
 from tfr_ext.training.fitting import (
     checkpoints,
-    devices,
     fitter,
     lists_datasets,
     parameter_servers,
@@ -168,7 +167,7 @@ def keras_verbosity(verbose: str) -> int:
 def _choose_devices(config: TrainingConfig) -> None:
     """Sets what must be set before TensorFlow starts."""
     wanted = config.strategy == "mirrored" and config.logical_cpus == 1
-    devices.choose_gpus(config.gpus, config.memory_growth, wanted)
+    replicas.choose_gpus(config.gpus, config.memory_growth, wanted)
     if config.logical_cpus > 1:
         tf.config.set_logical_device_configuration(
             tf.config.list_physical_devices("CPU")[0],

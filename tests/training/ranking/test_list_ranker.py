@@ -38,7 +38,7 @@ from tfr_ext.training import (
     rank,
     train,
 )
-from tfr_ext.training.ranking import list_ranker, ranked_formats, unlabelled
+from tfr_ext.training.ranking import list_ranker, ranked_formats
 from tfr_ext.training.ranking.rank_config import _INPUTS, _OUTPUTS
 
 WIDTH = 4
@@ -182,7 +182,7 @@ def test_the_order_is_that_of_evaluate(world, tmp_path, monkeypatch, source, end
         expected = [line for line in expected if int(line.split()[3]) <= topn]
     monkeypatch.setattr(reading, "_PIECE_BYTES", 1)
     monkeypatch.setattr(text_files, "_CHUNK_BYTES", 1000)
-    monkeypatch.setattr(unlabelled, "_TABLE_BYTES", 1000)
+    monkeypatch.setattr(list_ranker, "_TABLE_BYTES", 1000)
     path = tmp_path / "new" / f"ranked.{ending}"
     result = rank(
         RankConfig(
@@ -404,7 +404,7 @@ def test_a_list_that_cannot_be_ranked_is_named(world, tmp_path, monkeypatch, val
     features[1, 2] = value
     good, bad = one_list(np.ones([2, WIDTH])), one_list(features)
     good = dataclasses.replace(good, query_ids=["q6"])
-    monkeypatch.setattr(unlabelled, "read", lambda *args: iter([good, bad]))
+    monkeypatch.setattr(list_ranker, "read", lambda *args: iter([good, bad]))
     path = tmp_path / "new.txt"
     path.write_text("")
     found = refused(world, tmp_path, input=path)
@@ -519,13 +519,13 @@ def test_names_with_blanks(world, tmp_path, monkeypatch):
     path.write_text("")
     lists = one_list(np.ones([2, WIDTH]))
     named = [dataclasses.replace(lists, query_ids=[x]) for x in ("a b", "a%20b")]
-    monkeypatch.setattr(unlabelled, "read", lambda *args: iter(named))
+    monkeypatch.setattr(list_ranker, "read", lambda *args: iter(named))
     assert "The queries 'a b' and 'a%20b' would have the same name in TREC files" in (
         refused(world, tmp_path, input=path)
     )
     rank(RankConfig(export=world.export, input=path, output=tmp_path / "a.csv"))
     assert "\na b,a b-1,1,1," in (tmp_path / "a.csv").read_text()
-    monkeypatch.setattr(unlabelled, "read", lambda *args: iter(named[:1]))
+    monkeypatch.setattr(list_ranker, "read", lambda *args: iter(named[:1]))
     rank(RankConfig(export=world.export, input=path, output=tmp_path / "a.trec"))
     assert (tmp_path / "a.trec").read_text().startswith("a%20b Q0 a%20b-1 1 ")
     assert "the name of the run" in refused(world, tmp_path, input=path, tag="a b")
@@ -560,7 +560,7 @@ def test_settings_that_are_wrong(settings, told):
 
 
 def test_every_format_has_a_reader_or_a_writer():
-    assert unlabelled._READERS.keys() == _INPUTS.keys()
+    assert list_ranker._READERS.keys() == _INPUTS.keys()
     assert ranked_formats._WRITERS.keys() == _OUTPUTS.keys()
 
 

@@ -1,14 +1,16 @@
-"""Datasets of batches that Python makes."""
+"""Datasets of batches that Python makes, and of the records of files."""
 
 from __future__ import annotations
 
 import atexit
 import functools
 import itertools
+import os
+import re
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,3 +136,68 @@ def _end_calls() -> None:
     while _Calls.threads or _Calls.count > count:
         count = _Calls.count
         time.sleep(_TO_ASK if count else 0)
+
+
+_BUFFER_BYTES = 1 << 20
+_PLACES = re.compile(r"\[\[.*?\]\]|\{\{.*?\}\}|\[Op:.*", re.DOTALL)
+
+
+def read(paths: Sequence[str], compression: str = "") -> tf.data.Dataset:
+    """Returns the records of files, one after the other.
+
+    Args:
+        paths: the files.
+        compression: 'GZIP', or '' for none.
+    """
+    return tf.data.experimental.from_variant(
+        tf.raw_ops.TFRecordDataset(
+            filenames=list(paths),
+            compression_type=compression,
+            buffer_size=_BUFFER_BYTES,
+        ),
+        tf.TensorSpec([], tf.string),
+    )
+
+
+def in_parallel(
+    pieces: tf.data.Dataset, function: tf.types.experimental.ConcreteFunction
+) -> tf.data.Dataset:
+    """Returns what a function makes of pieces, in their order, some ahead of time.
+
+    Args:
+        pieces: the pieces, each one tensor.
+        function: what they are given to; traced, and without captured tensors.
+    """
+    structure = function.structured_outputs
+    outputs = tf.nest.flatten(structure)
+    mapped = tf.raw_ops.ParallelMapDatasetV2(
+        input_dataset=pieces.prefetch(2)._variant_tensor,
+        other_arguments=[],
+        # One may wait for the records while the others keep the processors busy.
+        num_parallel_calls=tf.constant(1 + (os.cpu_count() or 1), tf.int64),
+        f=function,
+        output_types=[output.dtype for output in outputs],
+        output_shapes=[output.shape for output in outputs],
+        deterministic="true",
+    )
+    specs = [tf.TensorSpec(output.shape, output.dtype) for output in outputs]
+    spec = tf.nest.pack_sequence_as(structure, specs)
+    results = tf.data.experimental.from_variant(mapped, spec).prefetch(2)
+    return results.with_options(as_it_is())
+
+
+def as_it_is() -> tf.data.Options:
+    """Returns options that leave a dataset as it is."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    return options
+
+
+def message(error: tf.errors.OpError) -> str:
+    """Returns TensorFlow's message, without the place in its graph.
+
+    Args:
+        error: the error.
+    """
+    return _PLACES.sub("", error.message).strip()

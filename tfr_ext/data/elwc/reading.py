@@ -19,13 +19,13 @@ import tensorflow as tf
 from absl import logging
 
 from tfr_ext.core.system.threads import in_threads
-from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.diagnosis import NO_RECORDS, Chunk, ElwcSchema
 from tfr_ext.data.elwc.parsing import Parser, parser
 from tfr_ext.data.elwc.tfrecords import each_record, map_records, read_records
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
+from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 
 __all__ = ["ElwcReader", "ElwcSchema", "iter_elwc", "read_elwc"]

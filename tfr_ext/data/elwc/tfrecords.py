@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.data import quick_datasets, text_files
+from tfr_ext.data import text_files
+from tfr_ext.data.batches import batch_datasets
 from tfr_ext.data.errors import DataFormatError
 
 _GZIP = b"\x1f\x8b"
@@ -46,7 +47,7 @@ def read_records(
             yielded.
     """
     dataset, size = _records(path)
-    dataset = dataset.with_options(quick_datasets.as_it_is())
+    dataset = dataset.with_options(batch_datasets.as_it_is())
     too_long = ""
     if check:
         lengths, size, too_long = _survey(path, size)
@@ -66,7 +67,7 @@ def read_records(
             for record in dataset.skip(count):
                 good.append(record)
         except tf.errors.OpError as error:
-            problem = quick_datasets.message(error)
+            problem = batch_datasets.message(error)
         if good:
             records = tf.stack(good)
             count += len(good)
@@ -75,7 +76,7 @@ def read_records(
         if not problem:  # The same read did not fail again.
             if size in (None, position):
                 return
-            problem = too_long or quick_datasets.message(first_error)
+            problem = too_long or batch_datasets.message(first_error)
     else:
         if size in (None, position):
             return
@@ -123,7 +124,7 @@ def map_records(
             pieces = part if pieces is None else pieces.concatenate(part)
         if pieces is None:
             return
-        iterator = iter(quick_datasets.in_parallel(pieces, function(are_even)))
+        iterator = iter(batch_datasets.in_parallel(pieces, function(are_even)))
         for number, size in sound:
             position = 0
             for _ in range(number):
@@ -152,7 +153,7 @@ def _records(path: str) -> tuple[tf.data.Dataset, int | None]:
     if text_files.is_pipe(path):
         raise DataFormatError(f"{path} is a pipe, expected a file of TFRecords", path)
     compression = "GZIP" if _is_gzip(path) else ""
-    records = quick_datasets.read([path], compression)
+    records = batch_datasets.read([path], compression)
     return records, None if compression else tf.io.gfile.stat(path).length
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from tfr_ext.core import telling
 from tfr_ext.data import text_files
-from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
+from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import frames, table_text
 from tfr_ext.data.tables.frames import Columns

@@ -1,17 +1,18 @@
-"""Trained trees: one model, or the mean of several."""
+"""Trained trees, one model or the mean of several, and the libraries that made them."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 
 from tfr_ext.core.files import whole_file, write_atomically
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.models.trees import libraries
 
 DIGESTS = "models.sha256"
 """The file with the digests of the models beside it, as `sha256sum` writes them."""
@@ -138,7 +139,7 @@ def load(directory: str) -> GbmModel:
     for library in _SUFFIXES:
         names = _found(directory, library)
         if names:
-            module = libraries.imported(library)
+            module = imported(library)
             paths = [os.path.join(directory, name) for name in names]
             return GbmModel([_read(module, library, path) for path in paths], library)
     raise ValueError(
@@ -206,7 +207,7 @@ def _save_catboost(booster: Any, name: str, path: str) -> None:
     """Saves a model of CatBoost under a name; an error has the path that it gets."""
     try:
         booster.save_model(name)
-    except libraries.imported("catboost").CatBoostError as error:
+    except imported("catboost").CatBoostError as error:
         raise OSError(f"{path} cannot be written: {error}") from error
 
 
@@ -220,3 +221,40 @@ def _read(module: Any, library: str, path: str) -> Any:
         return module.CatBoost().load_model(path)
     except wrong as error:
         raise ValueError(f"{path} is not a model of {library}: {error}") from error
+
+
+NAMES = ("lightgbm", "catboost")
+"""The libraries."""
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of those that are installed."""
+    found = {}
+    for name in NAMES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def imported(name: str) -> Any:
+    """Returns a library.
+
+    Args:
+        name: 'lightgbm' or 'catboost'.
+
+    Raises:
+        ImportError: if it cannot be imported; the message says how to install it.
+
+    Examples:
+        >>> imported("lightgbm").__name__
+        'lightgbm'
+    """
+    try:
+        return importlib.import_module(name)
+    except (ImportError, OSError) as error:  # OSError: without a system library
+        raise ImportError(
+            f"Gradient-boosted trees need {name}, which cannot be imported ({error}). "
+            "Install it: pip install tfr-ext[gbm]"
+        ) from error

@@ -18,7 +18,6 @@ from tfr_ext.version import __version__
 # Where a SavedModel keeps files that TensorFlow does not read.
 EXTRA = "assets.extra"
 _NAME = "model.json"
-_BEFORE = "tfr_ext.json"  # Its name when it said less.
 _WRITER = "an export"
 _NUMBER = (int, float, type(None))
 
@@ -88,9 +87,8 @@ def read(version: str) -> dict[str, Any]:
     Raises:
         ValueError: if the file is not one that an export writes.
     """
-    paths = [os.path.join(version, EXTRA, name) for name in (_NAME, _BEFORE)]
-    path = next(filter(tf.io.gfile.exists, paths), None)
-    if path is None:
+    path = os.path.join(version, EXTRA, _NAME)
+    if not tf.io.gfile.exists(path):
         return {}
     try:
         content = json_files.read_object(

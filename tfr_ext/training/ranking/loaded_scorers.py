@@ -1,9 +1,11 @@
-"""Loads what scores lists: an exported network, or trees."""
+"""What scores lists, an exported network or trees: loads it and checks its scores."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
+from typing import NoReturn, Protocol
 
 import numpy as np
 
@@ -83,3 +85,79 @@ def with_missing(data: DataConfig) -> DataConfig:
     if data.dataset not in ("elwc", "table", "text"):
         return data  # There, each feature has a value.
     return dataclasses.replace(data, missing="mean")  # Trees fill in nothing.
+
+
+class ListScorer(Protocol):
+    """A model that scores lists, such as `ExportedScorer`."""
+
+    @property
+    def num_features(self) -> int:
+        """Number of features that it takes."""
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """Names of the features, if it knows them."""
+
+    def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
+        """Returns float32 scores `[num_items]`, in the order of the items.
+
+        Args:
+            lists: lists with `num_features` features.
+            batch_size: number of lists scored at a time.
+        """
+
+
+def check_features(lists: RankingLists, missing: bool = False) -> None:
+    """Checks that no feature is NaN.
+
+    Args:
+        lists: the lists.
+        missing: whether NaN is fine, as a missing feature, but not infinity.
+
+    Raises:
+        ValueError: if one is; the message names the first list with one.
+    """
+    unknown = np.isinf(lists.features) if missing else np.isnan(lists.features)
+    if unknown.any():
+        _raise_wrong(lists, int(np.argmax(unknown.any(axis=1))), "", missing)
+
+
+def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
+    """Checks that lists can be ranked by their scores.
+
+    Args:
+        lists: the lists.
+        scores: scores `[num_items]`.
+
+    Raises:
+        ValueError: if one is not finite; the message names the first list with one.
+    """
+    wrong = np.flatnonzero(~np.isfinite(scores))
+    if len(wrong):
+        _raise_wrong(lists, int(wrong[0]), f"{scores[wrong[0]]:g}")
+
+
+def _raise_wrong(
+    lists: RankingLists, index: int, score: str, missing: bool = False
+) -> NoReturn:
+    """Raises the error of a list that cannot be ranked.
+
+    Args:
+        lists: all lists.
+        index: the item that shows it.
+        score: its score, if it has one.
+        missing: whether NaN is fine.
+    """
+    q = int(np.searchsorted(lists.row_splits, index, "right")) - 1
+    items = slice(lists.row_splits[q], lists.row_splits[q + 1])
+    bad = np.argwhere(~np.isfinite(lists.features[items]))
+    unknown = np.argwhere(np.isnan(lists.features[items]))
+    if missing:
+        bad, unknown = np.argwhere(np.isinf(lists.features[items])), unknown[:0]
+    if len(bad):
+        item, feature = (unknown if len(unknown) else bad)[0]
+        value = lists.features[items][item, feature]
+        why = f"feature {feature + 1} of item {item + 1} is {value:g}"
+    else:
+        why = f"the model gives item {index - items.start + 1} the score {score}"
+    raise ValueError(f"Query {lists.query_ids[q]!r} cannot be ranked: {why}.")

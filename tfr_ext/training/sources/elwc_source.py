@@ -10,11 +10,11 @@ from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data import file_names
 from tfr_ext.data.batches import streams
-from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.elwc import features, manifest, shards, writing
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.reading import ElwcReader
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.training.data_config import DataConfig
 from tfr_ext.training.sources.source import SPLITS, not_weighted, paths

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
-from tfr_ext.data.collecting import concatenate
 from tfr_ext.data.file_names import find_files
+from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
 from tfr_ext.data.tables.frames import Columns
