@@ -233,11 +233,11 @@ def test_a_ranker_takes_nan_if_told_to():
         ranker.predict(infinite)
 
 
-def test_old_files_and_numbers_are_read_as_before():
-    old = "--dataset=text\n--missing_value=-1.50\n--train_path=a.txt\n"
-    config = run_file.settings(old)
+def test_numbers_are_told_as_short_texts():
+    written = "--dataset=text\n--missing=-1.50\n--train_path=a.txt\n"
+    config = run_file.settings(written)
     assert config.data.missing == "-1.5" and config.data.missing_value == -1.5
-    assert not [x for x in run_file.differences(old, config) if "missing" in x]
+    assert not [x for x in run_file.differences(written, config) if "missing" in x]
     assert DataConfig(missing=0.0) == DataConfig()
     for wrong in ("median", "nan", "inf", "1e39", "", None, True):
         with pytest.raises(ValueError, match="`missing` must be"):

@@ -27,6 +27,7 @@ from tfr_ext.models.expected_grade import (
 )
 from tfr_ext.models.layers import (
     CompactItems,
+    FeatureNoise,
     FlattenItems,
     ResumableDropout,
     ScatterScores,
@@ -40,21 +41,20 @@ from tfr_ext.models.network import (
 from tfr_ext.models.ranking_model import RankingModel
 from tfr_ext.models.scorers import CompactScorer, ItemScorer
 from tfr_ext.models.self_attention import SelfAttention
-from tfr_ext.models.transforms.concatenated import Concatenated
-from tfr_ext.models.transforms.feature_noise import FeatureNoise
-from tfr_ext.models.transforms.feature_transform import FeatureTransform
-from tfr_ext.models.transforms.fitted_transforms import Quantile, Standard
-from tfr_ext.models.transforms.item_transforms import Clip, Log1p, Raw
-from tfr_ext.models.transforms.missing_features import FillMissing
-from tfr_ext.models.transforms.query_transforms import (
-    QueryMinMax,
-    QueryRank,
-    QueryStandard,
-)
+from tfr_ext.models.transforms.feature_transform import Concatenated, FeatureTransform
+from tfr_ext.models.transforms.fitted_transforms import FillMissing, Quantile, Standard
 from tfr_ext.models.transforms.transform_forms import (
     FeatureTransforms,
     check_feature_transforms,
     feature_transforms,
+)
+from tfr_ext.models.transforms.unfitted_transforms import (
+    Clip,
+    Log1p,
+    QueryMinMax,
+    QueryRank,
+    QueryStandard,
+    Raw,
 )
 
 __all__ = [

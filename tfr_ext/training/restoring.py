@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfr_ext.models.building import RankingModelBuilder, model_builder
 from tfr_ext.models.combination import combined_model
 from tfr_ext.models.expected_grade import with_expected_grade
-from tfr_ext.models.transforms.feature_noise import FeatureNoise
+from tfr_ext.models.layers import FeatureNoise
 from tfr_ext.models.transforms.transform_forms import (
     FeatureTransforms,
     feature_transforms,

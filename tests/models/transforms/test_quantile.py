@@ -7,7 +7,7 @@ from sklearn.preprocessing import QuantileTransformer
 
 from tests.helpers import make_lists
 from tfr_ext import models
-from tfr_ext.models.transforms import transform_statistics
+from tfr_ext.models.transforms import transform_forms
 
 
 def lists_of(columns, lengths):
@@ -82,7 +82,7 @@ def test_pieces_give_the_quantiles_of_all_items_or_of_a_sample(monkeypatch):
         for lists in (train, pieces)
     )
     assert whole["quantiles"] == parts["quantiles"]
-    monkeypatch.setattr(transform_statistics, "SAMPLE_SIZE", 200)
+    monkeypatch.setattr(transform_forms, "SAMPLE_SIZE", 200)
     (sampled,) = models.feature_transforms(["quantile:9"], pieces).layers
     levels = applied(sampled, x)[:, 0] - applied(models.Quantile(**whole), x)[:, 0]
     # Three standard errors of a median of 200.

@@ -1,13 +1,15 @@
-"""The interface of feature transforms."""
+"""The interface of feature transforms, and what several of them share."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from tfr_ext.core import which_keras
 
 # The relative difference of two float32 numbers that rounding may cause.
 ROUNDING = 2 * float(np.finfo(np.float32).eps)
@@ -111,3 +113,135 @@ class FittedTransform(FeatureTransform):
             initializer=tf.keras.initializers.Constant(values),
             trainable=False,
         )
+
+
+def counts(ordered: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Counts the entries of each row that are below a value, and that are not above it.
+
+    Entries that differ from the value only by rounding count as equal to it, as log1p
+    of equal numbers may differ. Entries `ordered[lower:not_higher]` are equal.
+
+    Args:
+        ordered: float tensor `[rows, entries]`, sorted in each row.
+        values: float tensor `[rows, values]`.
+
+    Returns:
+        Two int32 tensors `[rows, values]`, `lower` and `not_higher`.
+
+    Examples:
+        >>> lower, not_higher = counts(tf.constant([[1., 3., 3., 5.]]),
+        ...                            tf.constant([[3., 4., 9.]]))
+        >>> lower.numpy().tolist(), not_higher.numpy().tolist()
+        ([[1, 3, 4]], [[3, 3, 4]])
+    """
+    tolerance = ROUNDING * tf.abs(values)
+    low, high = values - tolerance, values + tolerance
+    return _bisected(ordered, low, tf.less), _bisected(ordered, high, tf.less_equal)
+
+
+def _bisected(
+    ordered: tf.Tensor,
+    values: tf.Tensor,
+    is_before: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """Returns how many entries of a row stand before each value.
+
+    `tf.searchsorted` does the same, but XLA makes of it a comparison of each value with
+    each entry, which takes gigabytes for lists of 1,000 items.
+
+    Args:
+        ordered: `[rows, entries]`, sorted.
+        values: `[rows, values]`.
+        is_before: whether an entry stands before a value.
+    """
+    size = tf.shape(ordered)[1]
+    (step,) = tf.while_loop(
+        lambda step: 2 * step <= size, lambda step: [2 * step], [tf.constant(1)]
+    )
+
+    def halved(step: tf.Tensor, count: tf.Tensor) -> list[tf.Tensor]:
+        further = count + step
+        entries = tf.gather(ordered, tf.minimum(further, size) - 1, batch_dims=1)
+        goes_on = (further <= size) & is_before(entries, values)
+        return [step // 2, tf.where(goes_on, further, count)]
+
+    _, count = tf.while_loop(
+        lambda step, count: step > 0,
+        halved,
+        [step, tf.zeros_like(values, tf.int32)],
+    )
+    return count
+
+
+@which_keras.register
+class Concatenated(FeatureTransform):
+    """The outputs of several transforms of the same features, one after the other.
+
+    Examples:
+        >>> from tfr_ext.models import QueryRank, Raw
+        >>> layer = Concatenated([Raw(), QueryRank()])
+        >>> features = tf.constant([[[2., 7.], [4., 9.]]])
+        >>> layer((features, tf.constant([[True, True]]))).numpy().tolist()
+        [[[2.0, 7.0, 0.0, 0.0], [4.0, 9.0, 1.0, 1.0]]]
+        >>> layer.ACROSS_LISTS
+        True
+    """
+
+    def __init__(self, parts: Sequence[FeatureTransform], **kwargs: Any):
+        """Initialises the layer.
+
+        Args:
+            parts: the transforms, at least one.
+            **kwargs: arguments of `tf.keras.layers.Layer`.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        super().__init__(**kwargs)
+        if not parts:
+            raise ValueError("`parts` must have at least one transform. Received: [].")
+        self._num_parts = len(parts)
+        # Not in a list, which the checkpoints of TensorFlow do not look into (Keras 3).
+        for number, part in enumerate(parts):
+            setattr(self, f"part_{number}", part)
+
+    @property
+    def ACROSS_LISTS(self) -> bool:  # type: ignore[override]  # noqa: N802
+        """Whether any of the parts looks at the other items of a list."""
+        return any(part.ACROSS_LISTS for part in self.parts)
+
+    @property
+    def parts(self) -> list[FeatureTransform]:
+        """The transforms."""
+        return [getattr(self, f"part_{n}") for n in range(self._num_parts)]
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the weights of the parts.
+
+        Raises:
+            ValueError: if the statistics of a part are of another number of features.
+        """
+        for part in self.parts:
+            if not part.built:
+                part.build(input_shape)
+        super().build(input_shape)
+
+    def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+        """See `FeatureTransform`."""
+        outputs = [part.transform(features, real) for part in self.parts]
+        return tf.concat(outputs, axis=-1)
+
+    def carried(self, columns: np.ndarray) -> np.ndarray:
+        """See `FeatureTransform`."""
+        return np.concatenate([part.carried(columns) for part in self.parts], axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that recreate this layer."""
+        parts = [tf.keras.layers.serialize(part) for part in self.parts]
+        return {**super().get_config(), "parts": parts}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Concatenated:
+        """Recreates a layer from what `get_config` returned."""
+        parts = [tf.keras.layers.deserialize(part) for part in config["parts"]]
+        return cls(**{**config, "parts": parts})

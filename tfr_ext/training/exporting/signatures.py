@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.models import layers
-from tfr_ext.models.transforms.missing_features import FillMissing
+from tfr_ext.models.transforms.fitted_transforms import FillMissing
 from tfr_ext.training.exporting.model_file import float_features
 
 SCORES = "scores"
