@@ -56,6 +56,51 @@ def test_every_line_of_a_run_is_a_flag_that_gives_its_settings(tmp_path):
         assert cell_work.parse([f"--flagfile={path}"]).settings == config
 
 
+# How the values of a setting can be written, right and wrong, by kind.
+FORMS = {
+    "boolean": ["", "=true", "=True", "=T", "=1", "=f", "=0", "=FALSE", "=yes", "=2"],
+    "integer": ["=3", "= 3 ", "=03", "=+3", "=1_0", "=3.0", "=1e1", "=\u0663", "=x"],
+    "number": ["=1", "=1.0", "=1e0", "=.5", "= 1 ", "=1_0", "=nan", "=inf", "=\u0663"],
+    "integers": ["=1", "=1,2", "=1, 2", "=1_0", "=1.0", "=", "=a"],
+    "numbers": ["=1", "=.5,1", "=0, 1", "=1_0", "=nan", "=", "=a"],
+    "repeated": ["=os:getcwd", "=os:getcwd\n--{key}=", "=\n--{key}=os:getcwd"],
+    "parameters": ["=alpha=2", "=alpha=1\n--{key}=\n--{key}=topn=3", "=a=x", "=a"],
+    "schedules": ["=alpha:linear:5", "=alpha:linear:5\n--{key}=", "=a"],
+    "texts": ["=", "=map,mrr", '="map","mrr"'],
+    "paths": ["=a.txt", "=a.txt,b.txt", '="a,b.txt"'],
+    "path": ["=a", "=a b"],
+    "choice": ["={choice}", "=nothing"],
+    "text": ["=a", "=a=b"],
+}
+
+
+def _read(reader, *arguments):
+    """What a reader gives, or only that it refuses."""
+    try:
+        return reader(*arguments)
+    except (ValueError, flags.Error):
+        return "refused"
+
+
+def _settings_of_a_command(text):
+    return cell_work.parse(text.split("\n")).settings
+
+
+@pytest.mark.parametrize("place", places(TrainingConfig), ids=lambda place: place.key)
+def test_a_finished_run_is_read_as_its_command_was(place):
+    """Every setting, in every form: the same value, or refused by both."""
+    about = place.about
+    choice = (about.choices or [""])[-1]
+    suffixes = [x.format(key=place.key, choice=choice) for x in FORMS[about.kind]]
+    lines = [f"--{place.key}{suffix}" for suffix in suffixes]
+    if about.kind == "boolean":
+        off = f"--no{place.key}"
+        lines += [off, f"{off}\n--{place.key}", f"--{place.key}\n{off}", f"{off}=1"]
+    for text in lines:
+        by_command = _read(_settings_of_a_command, text)
+        assert by_command == _read(run_file.settings, text), text
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -22,6 +22,7 @@ from tfr_ext.core.settings import (
     literal,
     places,
 )
+from tfr_ext.data import text_files
 from tfr_ext.training.config import EvaluationConfig, TrainingConfig
 
 # Settings that say how to run, not what to run: another value does not make another
@@ -47,6 +48,12 @@ _IN_MEMORY = (
 _EVALUATION = "# Runs again by: python -m pipelines.evaluate --flagfile=THIS_FILE"
 _FUSION = "# Runs again by: python -m pipelines.fuse --flagfile=THIS_FILE"
 _DATA = "# The data that it read: SHA-256 "
+# As absl reads them.
+_BOOLEANS = {
+    text: value
+    for value, texts in ((True, ("true", "t", "1")), (False, ("false", "f", "0")))
+    for text in texts
+}
 _LISTS = ("integers", "numbers", "paths", "texts")
 _NOT_SET = "(not set)"
 
@@ -170,13 +177,15 @@ def settings(text: str) -> TrainingConfig:
 def _texts(text: str, kind: type[Settings]) -> dict[str, list[str]]:
     """Returns the values of each setting of a class in a flag file, as texts."""
     found: dict[str, list[str]] = {}
+    booleans = {p.key for p in places(kind) if p.about.kind == "boolean"}
     for line in text.split("\n"):
         if line.startswith("--"):
             name, equals, value = line[2:].partition("=")
-            found.setdefault(name, []).append(value if equals else "true")
-    for place in places(kind):
-        if place.about.kind == "boolean" and f"no{place.key}" in found:
-            found[place.key] = ["false" for _ in found.pop(f"no{place.key}")]
+            if not equals and name.removeprefix("no") in booleans - {name}:
+                name, value = name.removeprefix("no"), "false"
+            elif not equals:
+                value = "true"
+            found.setdefault(name, []).append(value)
     return found
 
 
@@ -216,13 +225,14 @@ def _parsed(about: Setting, texts: list[str]) -> Any:
     kind, last = about.kind, texts[-1]
     try:
         if kind == "boolean":
-            return last == "true"
+            return _BOOLEANS.get(last.lower(), last)
         if kind in ("parameters", "schedules"):
             return _parameters(kind, texts)
         if kind in ("integer", "number"):
             return _number(kind, last)
-        if kind == "repeated":
-            return tuple(texts)
+        if kind == "repeated":  # An empty value drops those before it.
+            ends = [number for number, text in enumerate(texts, 1) if not text]
+            return tuple(texts[max(ends, default=0) :])
         if kind in _LISTS:
             row = next(csv.reader([last]), [])
             elements: list[Any] = [element.strip() for element in row]
@@ -236,9 +246,9 @@ def _parsed(about: Setting, texts: list[str]) -> Any:
 
 
 def _number(kind: str, text: str) -> float:
-    number = float(text)
-    whole = kind.startswith("integer") and number.is_integer()
-    return int(number) if whole else number
+    is_integer = kind.startswith("integer")
+    parse = text_files.parse_integer if is_integer else text_files.parse_number
+    return parse(text.strip())
 
 
 def _parameters(kind: str, texts: list[str]) -> Parameters:
@@ -247,7 +257,9 @@ def _parameters(kind: str, texts: list[str]) -> Parameters:
         if not text:
             values.clear()
             continue
-        name, _, rest = text.partition("=" if kind == "parameters" else ":")
+        name, sign, rest = text.partition("=" if kind == "parameters" else ":")
+        if not sign or not rest:
+            raise ValueError(f"{text!r} has no value.")
         values[name] = literal(rest) if kind == "parameters" else rest
     return Parameters(values)
 
