@@ -25,7 +25,6 @@ from tfr_ext.training.sources import checksums
 from tfr_ext.version import __version__
 
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
-# Flags that define a run even if they have their defaults.
 
 
 def check(pipe: Any, plan: Plan) -> None:

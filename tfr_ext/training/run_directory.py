@@ -100,7 +100,8 @@ class RunDirectory:
         then = run_file.data_digest(flag_file(self._directory))
         if then != digest:
             self._refuse(
-                f"holds a run on other data:\n  SHA-256 {then} then, {digest} now"
+                f"holds a run on other data:\n  SHA-256 {then or '(none)'} then, "
+                f"{digest} now"
             )
 
     @property
