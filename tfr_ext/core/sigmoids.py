@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tfr_ext.core import blocks
+from tfr_ext.core import blocks, masked
 from tfr_ext.core.derivatives import differentiable_once
 
 # Up to this many pairs are kept for the backward pass; more are computed again.
 _KEPT_PAIRS = 2**24
+# Sums are added up in one more part for each of so many terms, up to so many parts.
+_FEW_TERMS, _MOST_PARTS = 128, 8
 # Numbers are clipped to this, so that differences are finite.
 _MOST = 1e37
 
@@ -43,9 +45,6 @@ def soft_counts(x: tf.Tensor, weights: tf.Tensor, slope: float) -> tf.Tensor:
         # Differences of close numbers are exact, those of their products are not.
         return tf.sigmoid(slope * (fixed[:, tf.newaxis, :] - rows))
 
-    def count(sigmoids: tf.Tensor) -> tf.Tensor:
-        return tf.matmul(sigmoids, weights[:, :, tf.newaxis])
-
     @differentiable_once
     def counts(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         rows = fixed[:, :, tf.newaxis]
@@ -60,12 +59,31 @@ def soft_counts(x: tf.Tensor, weights: tf.Tensor, slope: float) -> tf.Tensor:
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             both = tf.stack([upstream, weights], axis=2)
-            of_both = sums(lambda s: tf.matmul(s - tf.square(s), both))
+            of_both = sums(lambda s: _product(s - tf.square(s), both))
             return slope * (weights * of_both[:, :, 0] - upstream * of_both[:, :, 1])
 
-        return sums(count)[:, :, 0], gradient
+        by_item = sums(lambda s: _product(s, weights[:, :, tf.newaxis]))
+        return by_item[:, :, 0], gradient
 
     return counts(x)
+
+
+def _product(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Returns `rows @ columns`, with long sums added up in a few parts.
+
+    A processor may add the terms one by one: equal ones are then all rounded alike.
+    """
+    size = masked.list_size(columns)
+    if isinstance(size, int) and size < _FEW_TERMS:
+        return tf.matmul(rows, columns)
+    parts = masked.minimum(_MOST_PARTS, 1 + size // _FEW_TERMS)
+    length = 1 + size // parts
+    part = tf.one_hot(tf.range(size) // length, parts, dtype=columns.dtype)
+    spread = columns[:, :, tf.newaxis] * part[:, :, tf.newaxis]
+    batch, width = tf.shape(columns)[0], tf.shape(columns)[2]
+    products = tf.matmul(rows, tf.reshape(spread, [batch, size, parts * width]))
+    shape = [batch, masked.list_size(rows), parts, width]
+    return tf.reduce_sum(tf.reshape(products, shape), axis=2)
 
 
 def _bounded(x: tf.Tensor) -> tf.Tensor:

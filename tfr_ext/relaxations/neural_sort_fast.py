@@ -19,9 +19,7 @@ above and below each item, which are prefix sums over the sorted items.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -33,12 +31,12 @@ from tfr_ext.relaxations.sorted_scores import (
     Index,
     SortedScores,
     columns,
-    is_zero,
     middle_ranks,
     part,
     row_exponentials,
     row_logits,
     row_moment,
+    row_offsets,
     score_adjoint,
     sort_scores,
 )
@@ -110,15 +108,8 @@ def neural_sort_expectation(
     def expectation(scores: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
         taken = by_rank.take(values)
-        if values.shape.rank == 2:
-            expected, adjoint = _few_rows(by_rank, taken, rows)
-        elif _are_few(rows):
-            block = _block(by_rank, taken, 0, rows)
-            expected = block.expected
-            adjoint = functools.partial(_block_adjoint, taken, 0, block)
-        else:
-            expected = _by_blocks(rows, lambda *b: _block(by_rank, taken, *b).expected)
-            adjoint = functools.partial(_adjoint_by_blocks, by_rank, taken)
+        some = _few_rows if values.shape.rank == 2 else _rows
+        expected, adjoint = some(by_rank, taken, rows)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             total, moment, inner = adjoint(upstream)
@@ -169,18 +160,22 @@ def neural_sort(
     @differentiable_once
     def indicators(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
-        exponentials = row_exponentials(by_rank, 0, rows)
-        totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
-        sorted_rows = tf.math.divide_no_nan(exponentials, totals)
+        others = row_exponentials(by_rank, 0, rows)
+        real = tf.cast(real_ranks, others.dtype)
+        totals = real + tf.reduce_sum(others, axis=2, keepdims=True)
+        offsets = row_offsets(0, rows, masked.list_size(by_rank.real))
+        own = tf.cast(tf.equal(offsets, 0), others.dtype)
+        sorted_rows = tf.math.divide_no_nan(others + own * real, totals)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             upstream = by_rank.take(tf.transpose(upstream, [0, 2, 1]))
             upstream = tf.transpose(upstream, [0, 2, 1])
+            # Relative to the row's own item, which may have almost all of the mass.
+            upstream -= tf.reduce_sum(own * upstream, axis=2, keepdims=True)
             mean = tf.reduce_sum(sorted_rows * upstream, axis=2, keepdims=True)
             logits = sorted_rows * (upstream - mean)
-            plain = tf.reduce_sum(logits, axis=1)
-            numbered = tf.reduce_sum(logits * _numbers(logits), axis=1)
-            return score_adjoint(by_rank, plain, row_moment(0, plain, numbered))
+            moment = tf.reduce_sum(logits * tf.cast(offsets, logits.dtype), axis=1)
+            return score_adjoint(by_rank, tf.reduce_sum(logits, axis=1), moment)
 
         items_first = by_rank.give_back(tf.transpose(sorted_rows, [0, 2, 1]))
         return tf.transpose(items_first, [0, 2, 1]), gradient
@@ -221,30 +216,28 @@ def neural_sort_log_likelihood(
     def log_likelihood(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         del scores  # sorted already
 
-        def block(first: Index, count: masked.Size) -> tuple[tf.Tensor, tf.Tensor]:
-            exponentials = row_exponentials(by_rank, first, count)
-            totals = tf.reduce_sum(exponentials, axis=2, keepdims=True)
-            return exponentials, tf.where(
-                tf.equal(totals, 0), tf.ones_like(totals), totals
-            )
+        def masses(first: Index, count: masked.Size) -> tf.Tensor:
+            others = row_exponentials(by_rank, first, count)
+            return tf.reduce_sum(others, axis=2, keepdims=True)
 
-        def adjoint(first: Index, upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            exponentials, totals = block(first, _BLOCK_ROWS)
-            weights = upstream / totals
+        def adjoint(first: Index, weights: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            others = row_exponentials(by_rank, first, _BLOCK_ROWS)
             weights = tf.concat([weights, weights * _numbers(weights)], axis=2)
-            sums = tf.matmul(exponentials, weights, transpose_a=True)
+            sums = tf.matmul(others, weights, transpose_a=True)
             return sums[:, :, 0], row_moment(first, sums[:, :, 0], sums[:, :, 1])
 
-        totals = _by_blocks(rows, lambda *b: block(*b)[1])[:, :, 0]
+        mass = _by_blocks(rows, masses)[:, :, 0]
         value = tf.reduce_sum(misplaced * doubled, axis=1)
-        value -= tf.reduce_sum(tf.math.log(totals) * by_rank.real, axis=1)
+        value -= tf.reduce_sum(tf.math.log1p(mass), axis=1)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            weights = by_rank.real / (1 + mass)
             total, moment = _sum_of_blocks(
-                by_rank.real[:, :, tf.newaxis], adjoint, (by_rank.real, by_rank.real)
+                weights[:, :, tf.newaxis], adjoint, (by_rank.real, by_rank.real)
             )
             # The part of T itself: one for each item, at the middle rank of its label.
-            slopes = score_adjoint(by_rank, by_rank.real - total, misplaced - moment)
+            total = mass * weights - total
+            slopes = score_adjoint(by_rank, total, misplaced - moment)
             return slopes * upstream[:, tf.newaxis]
 
         return value, gradient
@@ -261,96 +254,101 @@ def _few_rows(
     """Returns the expectations of one value per item, and their adjoint.
 
     Computed row by row: on a CPU, many small operations cost less than a few that wake
-    all threads.
+    all threads. Values are relative to that of the row's own item, which may have
+    almost all of the mass.
     """
     base, step, own, numbers = row_logits(by_rank, 0, rows)
+    own_values = columns(values, 0, rows)
     kept, totals, sums = [], [], []
-    for number, own_row in zip(tf.unstack(numbers, rows), tf.split(own, rows, axis=1)):
+    for number, own_row, own_value in zip(
+        tf.unstack(numbers, rows),
+        *(tf.split(x, rows, axis=1) for x in (own, own_values)),
+    ):
         row = tf.exp(base - number * step - own_row)
-        kept.append(row)
+        relative = values - own_value
+        kept.append((row, relative))
         totals.append(tf.reduce_sum(row, axis=1, keepdims=True))
-        sums.append(tf.reduce_sum(row * values, axis=1, keepdims=True))
+        sums.append(tf.reduce_sum(row * relative, axis=1, keepdims=True))
     total = tf.concat(totals, axis=1)
-    expected = tf.math.divide_no_nan(tf.concat(sums, axis=1), total)
+    means = tf.math.divide_no_nan(tf.concat(sums, axis=1), total)
 
     def adjoint(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         weights = tf.math.divide_no_nan(upstream, total)
         plain = numbered = inner = tf.zeros_like(values)
-        parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, expected)))
-        for row, weight, mean in reversed(list(parts)):
+        parts = zip(kept, *(tf.split(x, rows, axis=1) for x in (weights, means)))
+        for (row, relative), weight, mean in reversed(list(parts)):
             # The running sum of the sums counts row r exactly r times, counted from 0.
             numbered += plain
             weighted = row * weight
-            plain += weighted * (values - mean)
+            plain += weighted * (relative - mean)
             inner += weighted
         return plain, row_moment(0, plain, numbered), inner
 
+    return own_values + means, adjoint
+
+
+def _rows(
+    by_rank: SortedScores, values: tf.Tensor, rows: masked.Size
+) -> tuple[tf.Tensor, Adjoint]:
+    """Returns the expectations of several values per item, and their adjoint."""
+    size = masked.list_size(values)
+    with_ones = tf.concat([values, tf.ones_like(values[:, :, :1])], axis=2)
+
+    def means(others: tf.Tensor, first: Index) -> tf.Tensor:
+        """Returns the sums of some rows, and means relative to the row's own value."""
+        own, real = (
+            columns(x, first, masked.list_size(others))
+            for x in (values, by_rank.real[:, :, tf.newaxis])
+        )
+        sums = tf.matmul(others, with_ones)
+        mass = sums[:, :, -1:]
+        total = real + mass
+        relative = tf.math.divide_no_nan(sums[:, :, :-1] - own * mass, total)
+        return tf.concat([relative, total], axis=2)
+
+    if _are_few(rows):
+        kept = row_exponentials(by_rank, 0, rows)
+        found = means(kept, 0)
+    else:
+        kept = None
+        found = _by_blocks(
+            rows,
+            lambda first, count: means(row_exponentials(by_rank, first, count), first),
+        )
+    relative, total = found[:, :, :-1], found[:, :, -1:]
+    expected = columns(values, 0, rows) + relative
+
+    def of_others(first: Index, weights: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Returns the sums over some rows that `score_adjoint` takes.
+
+        The adjoint of the logits is P (g v - mean of g v). One matrix product gives its
+        sum over the rows and its sum weighted by the row number.
+        """
+        others = kept
+        if kept is None:
+            others = row_exponentials(by_rank, first, _BLOCK_ROWS)
+        both = tf.concat([weights, weights * _numbers(weights)], axis=2)
+        sums = tf.split(tf.matmul(others, both, transpose_a=True), 2, axis=2)
+        plain, numbered = (
+            tf.reduce_sum(values * part[:, :, :-1], axis=2) - part[:, :, -1]
+            for part in sums
+        )
+        return plain, row_moment(first, plain, numbered), sums[0][:, :, :-1]
+
+    def adjoint(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        weights = tf.math.divide_no_nan(upstream, total)
+        mean = tf.reduce_sum(weights * expected, axis=2, keepdims=True)
+        both = tf.concat([weights, mean], axis=2)
+        if kept is None:
+            like = by_rank.real, by_rank.real, values
+            plain, moment, inner = _sum_of_blocks(both, of_others, like)
+        else:
+            plain, moment, inner = of_others(0, both)
+        # The row's own item, whose part in the moment is 0.
+        own = -tf.reduce_sum(weights * relative, axis=2)
+        return plain + columns(own, 0, size), moment, inner + columns(weights, 0, size)
+
     return expected, adjoint
-
-
-class _Block(NamedTuple):
-    """Some rows.
-
-    Attributes:
-        exponentials: `[batch, rows, list]`.
-        total: their sums, `[batch, rows, 1]`.
-        expected: the expected values, `[batch, rows, values]`.
-    """
-
-    exponentials: tf.Tensor
-    total: tf.Tensor
-    expected: tf.Tensor
-
-
-def _block(
-    by_rank: SortedScores, values: tf.Tensor, first: Index, count: masked.Size
-) -> _Block:
-    """Computes some rows."""
-    exponentials = row_exponentials(by_rank, first, count)
-    total = tf.reduce_sum(exponentials, axis=2, keepdims=True)
-    expected = tf.math.divide_no_nan(tf.matmul(exponentials, values), total)
-    return _Block(exponentials, total, expected)
-
-
-def _block_adjoint(
-    values: tf.Tensor, first: Index, block: _Block, upstream: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the sums over the block's rows that `score_adjoint` takes.
-
-    The adjoint of the logits is P (g v - mean of g v). One matrix product gives its sum
-    over the rows and its sum weighted by the row number. Rows' own items, which may
-    have almost all of P, are left out there: their part in the moment is exactly 0, but
-    the difference of two rounded sums is not.
-    """
-    size, width = masked.list_size(values), tf.shape(values)[2]
-    row = tf.range(masked.list_size(upstream))[:, tf.newaxis]
-    is_own = tf.equal(tf.range(size) - first, row)
-    others = block.exponentials - tf.cast(is_own, values.dtype)
-    weights = tf.math.divide_no_nan(upstream, block.total)
-    means = tf.reduce_sum(weights * block.expected, axis=2, keepdims=True)
-    both = tf.concat([weights, means], axis=2)
-    both = tf.concat([both, both * _numbers(both)], axis=2)
-    sums = tf.matmul(others, both, transpose_a=True)
-    plain, numbered = (
-        tf.reduce_sum(values * part[:, :, :width], axis=2) - part[:, :, width]
-        for part in (sums[:, :, : width + 1], sums[:, :, width + 1 :])
-    )
-    moment = row_moment(first, plain, numbered)
-    own = columns(values, first, masked.list_size(upstream))
-    of_own = tf.reduce_sum(weights * (own - block.expected), axis=2, keepdims=True)
-    of_own = columns(tf.concat([of_own, weights], axis=2), 0, size)
-    of_own = of_own if is_zero(first) else tf.roll(of_own, first, axis=1)
-    return plain + of_own[:, :, 0], moment, sums[:, :, :width] + of_own[:, :, 1:]
-
-
-def _adjoint_by_blocks(
-    by_rank: SortedScores, values: tf.Tensor, upstream: tf.Tensor
-) -> tuple[tf.Tensor, ...]:
-    def one(first: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        block = _block(by_rank, values, first, _BLOCK_ROWS)
-        return _block_adjoint(values, first, block, part)
-
-    return _sum_of_blocks(upstream, one, (by_rank.real, by_rank.real, values))
 
 
 def _are_few(rows: masked.Size) -> bool:

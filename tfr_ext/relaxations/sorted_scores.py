@@ -93,17 +93,17 @@ class SortedScores(Order):
     """Scores of a batch of lists, best first.
 
     Attributes:
-        near: float64, twice the scores over the temperature, less the best. Gaps
-            between neighbours are no larger than makes a difference to a softmax, so
-            that rounding does not grow with outliers. Padding is like the last item.
-        sums: float64, `near` summed over the better ranks.
+        falls: float64, twice the score less that of the item before, over the
+            temperature, at most 0. No fall is larger than makes a difference to a
+            softmax, so that rounding does not grow with outliers. It is 0 at padding.
+        near: float64, `falls` summed up to each rank.
         nan: float64, NaN for lists with a score that is NaN, else 0, `[batch, 1]`.
         real: 1 at real items, else 0.
         temperature: the temperature, in the scores' type.
     """
 
+    falls: tf.Tensor
     near: tf.Tensor
-    sums: tf.Tensor
     nan: tf.Tensor
     real: tf.Tensor
     temperature: tf.Tensor
@@ -144,17 +144,18 @@ def sort_scores(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> Sorte
     # The logit across a gap is at most minus the gap over the temperature, and its
     # exp() 0 from here on.
     smallest = np.finfo(scores.dtype.as_numpy_dtype).smallest_subnormal
-    lowest = tf.cast(math.log(smallest) * temperature, scores.dtype)
-    falls = tf.maximum(order.scores[:, 1:] - order.scores[:, :-1], lowest)
-    falls = tf.cast(masked.where(order.is_real[:, 1:], falls), tf.float64)
-    near = tf.cumsum(tf.pad(falls * (2.0 / temperature), [[0, 0], [1, 0]]), axis=1)
+    falls = order.scores[:, 1:] - order.scores[:, :-1]
+    falls *= tf.cast(2.0 / temperature, scores.dtype)
+    falls = tf.maximum(falls, 2 * math.log(smallest))
+    falls = tf.pad(masked.where(order.is_real[:, 1:], falls), [[0, 0], [1, 0]])
+    falls = tf.cast(falls, tf.float64)
     nan = tf.cast(float("nan"), tf.float64)
     return SortedScores(
         positions=order.positions,
         scores=order.scores,
         is_real=order.is_real,
-        near=near,
-        sums=tf.cumsum(near, axis=1, exclusive=True),
+        falls=falls,
+        near=tf.cumsum(falls, axis=1),
         nan=tf.where(has_nan(scores, mask), nan, 0),
         real=tf.cast(order.is_real, scores.dtype),
         temperature=tf.cast(temperature, scores.dtype),
@@ -192,15 +193,15 @@ def row_logits(by_rank: SortedScores, first: Index, count: masked.Size) -> RowLo
     size = masked.list_size(near)
     # Relative to the item in the middle of the rows; see the top of this module.
     middle = masked.minimum(first + count // 2, masked.maximum(size - 1, 0))
-    anchor = columns(near, middle, 1)
-    constant = columns(by_rank.sums, middle, 1) + anchor / 2 + by_rank.nan
+    one = masked.minimum(size, 1)
     offset = tf.cast(tf.range(size) - middle, tf.float64)
-    base = tf.cast((offset - 0.5) * near - by_rank.sums + constant, dtype)
+    base = tf.cumsum((offset - 0.5) * by_rank.falls, axis=1)
+    base = tf.cast(base - (part(base, middle, one) - by_rank.nan), dtype)
     base = masked.where(by_rank.is_real, base, _PADDING)
-    step = tf.cast(near - anchor, dtype)
-    own = columns(base - tf.cast(offset, dtype) * step, first, count)
-    own = masked.where(columns(by_rank.is_real, first, count), own, -_PADDING)
+    step = tf.cast(near - part(near, middle, one), dtype)
     number = tf.cast(tf.range(count) + (first - middle), dtype)
+    own = columns(base, first, count) - number * columns(step, first, count)
+    own = masked.where(columns(by_rank.is_real, first, count), own, -_PADDING)
     return RowLogits(base, step, own, number)
 
 
@@ -210,11 +211,21 @@ def row_exponentials(
     """Returns `exp(D)` for `count` rows, starting at index `first`.
 
     The shape is `[batch, count, list]`; padding is 0, and rows beyond the real items.
+    So is the row's own item, in place of 1: as it may have almost all of the mass,
+    sums over the others alone lose less to rounding.
     """
     base, step, own, number = row_logits(by_rank, first, count)
     logits = base[:, tf.newaxis] - number[:, tf.newaxis] * step[:, tf.newaxis]
     logits -= own[:, :, tf.newaxis]
-    return tf.exp(tf.cast(logits, by_rank.scores.dtype))
+    exponentials = tf.exp(tf.cast(logits, by_rank.scores.dtype))
+    own = tf.range(count) + first
+    others = tf.one_hot(own, masked.list_size(base), 0.0, 1.0, dtype=exponentials.dtype)
+    return exponentials * others
+
+
+def row_offsets(first: Index, count: masked.Size, size: masked.Size) -> tf.Tensor:
+    """Returns p - r for each of `count` rows r and of `size` positions p."""
+    return tf.range(size) - (tf.range(count) + first)[:, tf.newaxis]
 
 
 def row_moment(first: Index, plain: tf.Tensor, numbered: tf.Tensor) -> tf.Tensor:
@@ -274,22 +285,15 @@ def middle_ranks(labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.math.is_nan(labels), labels, ranks)  # NaN stays visible
 
 
-def is_zero(first: Index) -> bool:
-    """Returns whether an index is known to be 0."""
-    return isinstance(first, int) and first == 0
-
-
 def columns(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
     """Returns `count` columns of `x` starting at index `first`, 0 past the last."""
     size = x.shape[1]
-    if isinstance(count, int) and is_zero(first) and size is not None:
-        if count <= size:
-            return x[:, :count]
+    is_first = isinstance(first, int) and first == 0 and isinstance(count, int)
+    if is_first and size is not None and count <= size:
+        return x[:, :count]
     inner = [[0, 0]] * (x.shape.rank - 2)
     padded = tf.pad(x, [[0, 0], [0, count], *inner])
-    if isinstance(count, int) and is_zero(first):
-        return padded[:, :count]
-    return part(padded, first, count)
+    return padded[:, :count] if is_first else part(padded, first, count)
 
 
 def part(x: tf.Tensor, first: Index, count: masked.Size) -> tf.Tensor:
