@@ -7,7 +7,7 @@ Some objectives are also functions of the positions of the items. A loss is an o
 computed from a relaxation (`tfr_ext.losses`), and a metric is the same objective
 computed from the exact sort (`tfr_ext.metrics`).
 
-Each module of this package defines a metric and everything known about it. No list of
+Each module of this package defines metrics and everything known about them. No list of
 the modules is needed: they are found in this folder, and their classes become
 attributes of the package.
 

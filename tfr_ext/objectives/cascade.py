@@ -1,10 +1,16 @@
-"""Cascade models: a user reads down a ranking and may stop at each rank."""
+"""MRR, hits and ERR: a user reads down a ranking and may stop at each rank."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import tensorflow as tf
 
-from tfr_ext.core import masked
+from tfr_ext.core import checks, masked
+from tfr_ext.core.arguments import Argument
+from tfr_ext.objectives import ndcg
+from tfr_ext.objectives.objective import Binary, Graded
+from tfr_ext.objectives.registry import register
 
 
 def first_stop(stops: tf.Tensor) -> tf.Tensor:
@@ -35,3 +41,85 @@ def _exclusive_cumprod(x: tf.Tensor) -> tf.Tensor:
         shift = min(2**power, static) if static else tf.minimum(2**power, size)
         x *= tf.concat([tf.ones_like(x[:, :shift]), x[:, : size - shift]], axis=1)
     return x
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class MRR(Binary):
+    """Reciprocal rank of the first relevant item: a cascade that stops at that item."""
+
+    NAME = "mrr"
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        return reciprocal_rank(ranked)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Hits(Binary):
+    r"""1 if there is a relevant item in the first `topn` ranks, else 0.
+
+    For rank indicators it is the probability of that, $1 - \prod_r (1 - p_r)$.
+    """
+
+    NAME = "hits"
+    TITLE = "Hits"
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        return tf.reduce_sum(first_stop(ranked), axis=1)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class ERR(Graded):
+    """Expected reciprocal rank (Chapelle et al., CIKM 2009).
+
+    A cascade in which rank `r` satisfies the user with probability
+    `(2**label - 1) / 2**max_label`.
+
+    Attributes:
+        max_label: the highest grade of the collection; required.
+    """
+
+    NAME = "err"
+    LABEL_GAIN = "exponential"
+    ARGUMENTS = {"max_label": Argument(checks.positive)}
+
+    max_label: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the arguments."""
+        if self.max_label is None:
+            raise ValueError(
+                f"Metric {self.NAME!r} needs `max_label`, the highest grade of the "
+                "collection."
+            )
+        super().__post_init__()
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        largest = tf.constant(self.max_label, ranked.dtype)
+        stops = ndcg.power_of_2(ranked - largest) - ndcg.power_of_2(-largest)
+        return reciprocal_rank(stops)
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class NERR(ERR):
+    """Expected reciprocal rank divided by that of the ideal ranking, at one cut-off."""
+
+    NAME = "nerr"
+    TITLE = "nERR"
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        ideal = masked.top_labels(labels, masked.list_size(ranked))
+        return tf.math.divide_no_nan(
+            super()._value(ranked, labels, mask), super()._value(ideal, labels, mask)
+        )

@@ -1,4 +1,4 @@
-"""Precision."""
+"""Precision and recall."""
 
 from __future__ import annotations
 
@@ -39,6 +39,41 @@ class Precision(Binary):
         assert self.topn is not None  # as checked
         found = self.item_values(labels) * sigmoids.within(positions, self.topn, slope)
         return tf.reduce_sum(found, axis=1) / self.topn
+
+    def check_positions(self) -> None:
+        """See `Objective`."""
+        self._require_cut_off()
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Recall(Binary):
+    r"""Share of all relevant items that are in the first `topn` ranks.
+
+    Without a cut-off, the share that is retrieved at all. For positions $\pi$ it is
+    $\sum_j \mathrm{rel}_j \, T(\pi_j)$ over the number of relevant items.
+    """
+
+    NAME = "recall"
+    TITLE = "R"
+    READINGS = ("ranks", "positions")
+
+    def _value(
+        self, ranked: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        relevant = tf.reduce_sum(self.item_values(labels), axis=1)
+        return tf.math.divide_no_nan(tf.reduce_sum(ranked, axis=1), relevant)
+
+    def _value_at_positions(
+        self, positions: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, slope: float
+    ) -> tf.Tensor:
+        self.check_positions()
+        assert self.topn is not None  # as checked
+        relevant = self.item_values(labels)
+        found = relevant * sigmoids.within(positions, self.topn, slope)
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(found, axis=1), tf.reduce_sum(relevant, axis=1)
+        )
 
     def check_positions(self) -> None:
         """See `Objective`."""

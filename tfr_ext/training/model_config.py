@@ -8,7 +8,7 @@ from typing import Any
 from tfr_ext.core.settings import Settings, given, setting
 from tfr_ext.losses.tfr.names import LAMBDA_WEIGHTS
 from tfr_ext.models import network, presets
-from tfr_ext.models.transforms import transform_grammar
+from tfr_ext.models.transforms import feature_transform
 
 # The output of a model. score: one number per item. expected_grade: the expectation of
 # a distribution over grades, for any loss. grades: the distribution itself, for losses
@@ -82,7 +82,7 @@ class ModelConfig(Settings):
     feature_transforms: tuple[str, ...] = setting(
         (),
         "Transforms that the model applies to the features first, in this order: "
-        f"{transform_grammar.FORMS}.",
+        f"{feature_transform.FORMS}.",
         group="model",
         kind="texts",
     )

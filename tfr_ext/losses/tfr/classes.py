@@ -17,7 +17,7 @@ from tensorflow_ranking.python import losses_impl
 from tfr_ext.core import checks, inputs, masked
 from tfr_ext.core.inputs import TensorLike
 from tfr_ext.losses import base
-from tfr_ext.losses.tfr import computations, lambda_weights, names, plackett_luce
+from tfr_ext.losses.tfr import computations, lambda_weights, names
 from tfr_ext.losses.tfr.mended import (
     RANDOM,
     TIES,
@@ -212,11 +212,11 @@ class UniqueSoftmaxLoss(TFRLoss, tfr.keras.losses.UniqueSoftmaxLoss):
 
 @base.register
 class ListMLELoss(TFRLoss, tfr.keras.losses.ListMLELoss):
-    """TensorFlow Ranking's loss of the same name, see `plackett_luce`."""
+    """TensorFlow Ranking's loss of the same name, see `computations`."""
 
     LAMBDA_WEIGHTS = (losses_impl.ListMLELambdaWeight,)
     CAVEATS = (TIES.format("labels"),)
-    IMPL = plackett_luce.ListMLE
+    IMPL = computations.ListMLE
 
 
 @base.register
@@ -236,14 +236,14 @@ class GumbelApproxNDCGLoss(Sampled, tfr.keras.losses.GumbelApproxNDCGLoss):
 
 @base.register
 class CoupledRankDistilLoss(TFRLoss, tfr.keras.losses.CoupledRankDistilLoss):
-    """TensorFlow Ranking's loss of the same name, see `plackett_luce`."""
+    """TensorFlow Ranking's loss of the same name, see `computations`."""
 
     CAVEATS = (RANDOM,)
 
     def __init__(self, *args: Any, **kwargs: Any):
         """See `TFRLoss`."""
         super().__init__(*args, **kwargs)
-        self._loss = plackett_luce.CoupledRankDistil(
+        self._loss = computations.CoupledRankDistil(
             self._loss.name, self._sample_size, self._topk, self._temperature
         )
 

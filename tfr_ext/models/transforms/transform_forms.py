@@ -16,9 +16,9 @@ from tfr_ext.models.transforms.feature_transform import (
     ROUNDING,
     Concatenated,
     FeatureTransform,
+    parts_of,
 )
 from tfr_ext.models.transforms.fitted_transforms import FillMissing, Quantile, Standard
-from tfr_ext.models.transforms.transform_grammar import parts_of
 from tfr_ext.models.transforms.unfitted_transforms import (
     Clip,
     Log1p,
