@@ -6,7 +6,7 @@ import math
 
 import tensorflow as tf
 
-from tfr_ext.core import checks, masked, ranking
+from tfr_ext.core import checks, masked
 from tfr_ext.core.annealed import Annealable
 from tfr_ext.core.arguments import Argument
 from tfr_ext.losses import base
@@ -111,8 +111,8 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
     @staticmethod
     def _exact(labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns the cross-entropy of the exact sort, times the number of items."""
-        found = ranking.at_ranks(scores, mask, labels)
-        wanted = ranking.at_ranks(labels, mask, labels)
+        found = masked.at_ranks(scores, mask, labels)
+        wanted = masked.at_ranks(labels, mask, labels)
         wrong = tf.reduce_sum(
             tf.cast(tf.not_equal(found, wanted), scores.dtype), axis=1
         )

@@ -10,11 +10,6 @@ from tfr_ext.models.batch_normalization import (
     ItemBatchNormalization,
     NormalizedDense,
 )
-from tfr_ext.models.building import (
-    RankingModelBuilder,
-    feature_spec,
-    model_builder,
-)
 from tfr_ext.models.combination import (
     COMBINATIONS,
     CombinedScores,
@@ -38,7 +33,12 @@ from tfr_ext.models.network import (
     MLPScorer,
     NetworkScorer,
 )
-from tfr_ext.models.ranking_model import RankingModel
+from tfr_ext.models.ranking_model import (
+    RankingModel,
+    RankingModelBuilder,
+    feature_spec,
+    model_builder,
+)
 from tfr_ext.models.scorers import CompactScorer, ItemScorer
 from tfr_ext.models.self_attention import SelfAttention
 from tfr_ext.models.transforms.feature_transform import Concatenated, FeatureTransform

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from tfr_ext.core import checks, masked, ranking
+from tfr_ext.core import checks, masked
 from tfr_ext.core.arguments import Argument, Declared
 
 GAINS = ("exponential", "linear", "power")
@@ -202,7 +202,7 @@ class Objective(Metric):
                 tf.equal(scores, -float("inf")), tf.zeros_like(values), values
             )
         ranks = masked.num_ranks(labels, self.topn)
-        ranked = ranking.at_ranks(scores, mask, values, ranks)
+        ranked = masked.at_ranks(scores, mask, values, ranks)
         return self.value(ranked, labels, mask), self.is_empty(labels)
 
     def __call__(

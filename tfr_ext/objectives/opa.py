@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tfr_ext.core import blocks, masked, ranking
+from tfr_ext.core import blocks, masked
 from tfr_ext.objectives.objective import Metric
 from tfr_ext.objectives.registry import register
 
@@ -40,7 +40,7 @@ class OPA(Metric):
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `Metric`."""
-        ranked = ranking.at_ranks(scores, mask, labels)
+        ranked = masked.at_ranks(scores, mask, labels)
         real = masked.real_ranks(mask, ranked)[:, tf.newaxis, :]
         ranks = masked.ranks(ranked)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfr_ext.core import masked
-from tfr_ext.core.ranking import at_ranks as exact_expectation
-from tfr_ext.core.ranking import ranking
+from tfr_ext.core.masked import at_ranks as exact_expectation
+from tfr_ext.core.masked import ranking
 
 __all__ = ["exact_expectation", "exact_sort", "ranking"]
 

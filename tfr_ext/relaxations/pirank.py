@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tfr_ext.core import checks, masked, ranking
+from tfr_ext.core import checks, masked
 from tfr_ext.core.arguments import Argument
 from tfr_ext.objectives.objective import Objective
 from tfr_ext.relaxations.neural_sort import NeuralSort, neural_sort_expectation
@@ -299,7 +299,7 @@ class PiRank(NeuralSort):
             return ranked
         # The difference is 0 or NaN.
         size = masked.list_size(scores)
-        exact = ranking.at_ranks(scores, mask, values, masked.minimum(num_ranks, size))
+        exact = masked.at_ranks(scores, mask, values, masked.minimum(num_ranks, size))
         exact = tf.pad(exact, [[0, 0], [0, masked.maximum(num_ranks - size, 0)]])
         return exact + (ranked - tf.stop_gradient(ranked))
 

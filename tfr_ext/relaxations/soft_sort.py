@@ -21,7 +21,7 @@ from tfr_ext.core import checks, masked
 from tfr_ext.core.annealed import Annealable
 from tfr_ext.core.arguments import Argument, Sharpness
 from tfr_ext.core.derivatives import differentiable_once
-from tfr_ext.core.ranking import best, ranking
+from tfr_ext.core.masked import best, ranking
 from tfr_ext.relaxations import laplace
 from tfr_ext.relaxations.relaxation import Indicators, Positions, register
 from tfr_ext.relaxations.sorted_scores import Float, as_tensor, has_nan

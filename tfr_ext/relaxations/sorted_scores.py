@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import masked
-from tfr_ext.core.ranking import best
+from tfr_ext.core.masked import best
 
 Float: TypeAlias = float | tf.Tensor
 Index: TypeAlias = int | tf.Tensor

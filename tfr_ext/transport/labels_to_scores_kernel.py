@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfr_ext.core import masked
-from tfr_ext.core.ranking import ranking
+from tfr_ext.core.masked import ranking
 from tfr_ext.transport.sinkhorn import NOTHING, log_add
 
 # Gains above this are alike. b**31 is less for any base b up to 9.
