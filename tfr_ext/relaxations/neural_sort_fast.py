@@ -48,7 +48,7 @@ _UNROLLED_ROWS = 16
 # square.
 _KEPT_ROWS = MOST_NEAR_ROWS
 _BLOCK_ROWS = 32
-# Larger quotients of a score and the temperature make no difference.
+# Larger quotients of a gap and the temperature make no difference.
 _MAX_GAP = 1e25
 
 
@@ -204,13 +204,14 @@ def neural_sort_log_likelihood(
     rows = masked.list_size(scores)
     by_rank = sort_scores(tf.stop_gradient(scores), mask, temperature)
     # sum_rj T D: terms that depend on the rank or the item alone cancel, which leaves 2
-    # (p - rank of the label) s_p for each item.
+    # (p - rank of the label) s_p for each item. As a sum over the gaps between
+    # neighbours, no term is above 0.
     ideal = by_rank.take(middle_ranks(labels, mask))
     position = tf.cast(tf.range(rows), scores.dtype)[tf.newaxis, :]
     misplaced = (position - ideal) * by_rank.real
-    # Relative to the best, and not so far below it that products are infinite.
-    gaps = masked.where(by_rank.is_real, by_rank.scores[:, :1] - by_rank.scores)
-    doubled = tf.maximum(-2 * gaps / by_rank.temperature, -_MAX_GAP)
+    falls = 2 * (by_rank.scores[:, 1:] - by_rank.scores[:, :-1]) / by_rank.temperature
+    falls = tf.maximum(masked.where(by_rank.is_real[:, 1:], falls), -_MAX_GAP)
+    of_exact_sort = falls * tf.cumsum(misplaced, axis=1, reverse=True)[:, 1:]
 
     @differentiable_once
     def log_likelihood(scores: tf.Tensor) -> tuple[tf.Tensor, Callable]:
@@ -227,7 +228,7 @@ def neural_sort_log_likelihood(
             return sums[:, :, 0], row_moment(first, sums[:, :, 0], sums[:, :, 1])
 
         mass = _by_blocks(rows, masses)[:, :, 0]
-        value = tf.reduce_sum(misplaced * doubled, axis=1)
+        value = tf.reduce_sum(of_exact_sort, axis=1)
         value -= tf.reduce_sum(tf.math.log1p(mass), axis=1)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
@@ -306,11 +307,10 @@ def _rows(
         relative = tf.math.divide_no_nan(sums[:, :, :-1] - own * mass, total)
         return tf.concat([relative, total], axis=2)
 
-    if _are_few(rows):
-        kept = row_exponentials(by_rank, 0, rows)
+    kept = row_exponentials(by_rank, 0, rows) if _are_few(rows) else None
+    if kept is not None:
         found = means(kept, 0)
     else:
-        kept = None
         found = _by_blocks(
             rows,
             lambda first, count: means(row_exponentials(by_rank, first, count), first),

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from tfr_ext.models.building import RankingModelBuilder, model_builder
 from tfr_ext.models.combination import combined_model
 from tfr_ext.models.expected_grade import with_expected_grade
 from tfr_ext.models.layers import FeatureNoise
+from tfr_ext.models.ranking_model import RankingModelBuilder, model_builder
 from tfr_ext.models.transforms.transform_forms import (
     FeatureTransforms,
     feature_transforms,
