@@ -306,8 +306,11 @@ def _indicator_rows(
 
 def _softmax_adjoint(outputs: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
     """Pulls the adjoint of a softmax's output back to its input."""
-    mean = tf.reduce_sum(outputs * upstream, axis=-1, keepdims=True)
-    return outputs * (upstream - mean)
+    # Twice, as the outputs do not sum to exactly 1: what is left of a large mean would
+    # have the same sign at all items, and their sum is the slope of the lowest.
+    for _ in range(2):
+        upstream -= tf.reduce_sum(outputs * upstream, axis=-1, keepdims=True)
+    return outputs * upstream
 
 
 def _full_adjoint(
