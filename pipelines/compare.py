@@ -13,34 +13,51 @@ queries, and the t-test is stratified by collection.
 
 from __future__ import annotations
 
+import dataclasses
+
 from absl import flags
 
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
-from pipelines.flags import flag_types, path_flags
+from pipelines.comparing.compare_flags import ComparisonConfig
+from pipelines.flags import config_flags
 from pipelines.start import command
 from tfr_ext.core import telling
+from tfr_ext.core.setting_kinds import HIGHEST_SEED
+from tfr_ext.core.settings import Settings, setting
 from tfr_ext.evaluation import comparison, runs
+from tfr_ext.evaluation.queries import plain_name
 from tfr_ext.training import written
 
 FLAGS = flags.FLAGS
 
 
-def define_flags() -> None:
-    """Defines the flags of this command."""
-    flag_types.define_metrics(
-        "metrics", [], "Metrics to compare. If left out, those that all runs have."
+@dataclasses.dataclass(frozen=True)
+class CompareConfig(Settings):
+    """What is compared, and where the files go."""
+
+    metrics: tuple[str, ...] = setting(
+        (),
+        "Metrics to compare. If left out, those that all runs have.",
+        kind="texts",
+        convert=plain_name,
     )
-    flag_types.define_seed(
-        "seed",
+    seed: int = setting(
         comparison.Options().seed,
         "Seed of the random draws of --test=randomisation.",
+        high=HIGHEST_SEED,
     )
-    path_flags.define(
-        "output_dir",
+    output_dir: str | None = setting(
+        None,
         "Directory to which comparison.json, table.md, table.tex and comparison.html "
         "are written.",
+        kind="path",
     )
-    compare_flags.define()
+
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    config_flags.define(CompareConfig)
+    config_flags.define(ComparisonConfig)
 
 
 def compare(arguments: list[str]) -> None:

@@ -57,7 +57,7 @@ _RECENT = 20
 def define_flags() -> None:
     """Defines the flags of this command."""
     config_flags.define(ExperimentConfig, required=["output_dir", "method"])
-    compare_flags.define()
+    config_flags.define(compare_flags.ComparisonConfig)
     for kind in KINDS.values():
         config_flags.define(kind.settings, without=list(FLAGS))
 

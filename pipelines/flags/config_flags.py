@@ -8,17 +8,10 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from pipelines.flags import flag_files, flag_types, path_flags, wording
-from tfr_ext.core.settings import (
-    HIGHEST_COUNT,
-    Place,
-    Settings,
-    build,
-    is_finite,
-    literal,
-    places,
-)
-from tfr_ext.data import text_files
+from pipelines.flags import flag_files, path_flags, wording
+from tfr_ext.core.setting_kinds import KINDS, Kind
+from tfr_ext.core.setting_kinds import parse as parsed
+from tfr_ext.core.settings import Place, Settings, build, places
 
 _Settings = TypeVar("_Settings", bound=Settings)
 
@@ -134,191 +127,67 @@ def parse(kind: type[Settings], arguments: Sequence[str], name: str) -> Parsed:
     )
 
 
+class _Parser(flags.ArgumentParser):
+    """Reads a setting whose kind does not repeat."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.enum_values = list(place.about.choices) or None  # As absl's parser has it.
+
+    def parse(self, argument: Any) -> Any:
+        """Returns the value of a text; a default is one already."""
+        about, key = self._place.about, self._place.key
+        try:
+            return parsed(about, [argument]) if isinstance(argument, str) else argument
+        except ValueError as error:
+            if about.kind in ("integers", "numbers"):
+                raise flags.IllegalFlagValueError(f"--{key} {error}") from error
+            raise
+
+    def flag_type(self) -> str:
+        """Returns the kind."""
+        return self._place.about.kind
+
+
+class _Serializer(flags.ArgumentSerializer):
+    """Writes a setting whose kind does not repeat."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def serialize(self, value: Any) -> str:
+        """Returns the text of a value."""
+        return self._kind.format(value)
+
+
 def _define(place: Place, required: bool, flag_values: flags.FlagValues) -> None:
     about, name, default = place.about, place.key, place.default
-    kind, text, low, high = (
-        about.kind,
-        wording.spelled(about.help),
-        about.low,
-        about.high,
-    )
-    if kind == "boolean":
-        flags.DEFINE_bool(name, default, text, flag_values)
-    elif kind == "choice":
-        flags.DEFINE_enum(name, default, list(about.choices), text, flag_values)
-    elif kind == "integer":
-        flag_types.define_integer(
-            name,
-            default,
-            text,
-            0 if low is None else int(low),
-            HIGHEST_COUNT if high is None else int(high),
-            flag_values,
-        )
-    elif kind == "number":
-        flag_types.define_float(name, default, text, low, high, flag_values)
-    elif kind == "path":
-        path_flags.define(name, text, required, flag_values)
-    elif kind == "paths":
-        path_flags.define_list(name, text, flag_values)
-    elif kind == "text" and about.convert:
-        flag_types.define_metric(name, default, text, flag_values)
-    elif kind == "text":
-        flags.DEFINE_string(name, default, text, flag_values)
-    elif kind == "texts" and about.convert:
-        flag_types.define_metrics(name, list(default), text, flag_values)
-    elif kind in ("texts", "integers", "numbers"):
-        values = None if default is None else [str(one) for one in default]
-        flags.DEFINE_list(name, values, text, flag_values)
-    elif kind == "repeated":
+    kind, text = KINDS[about.kind], wording.spelled(about.help)
+    if kind.repeats:
         first = None if required else list(default)
         flags.DEFINE_multi_string(name, first, text, flag_values, required=required)
-    else:
-        flags.DEFINE_multi_string(name, [], text, flag_values)
+        return
+    if about.choices:
+        text = f"<{'|'.join(about.choices)}>: {text}"
+    flags.DEFINE(
+        _Parser(place),
+        name,
+        default,
+        text,
+        flag_values,
+        _Serializer(kind),
+        required=required,
+        boolean=about.kind == "boolean",
+    )
+    if about.kind in ("path", "paths"):
+        path_flags.check(name, about.kind == "paths", flag_values)
 
 
 def _value(place: Place, value: Any) -> Any:
     """Returns the value of a setting that the value of its flag gives."""
-    about, name = place.about, place.key
-    if value is None:
-        return None
-    if about.kind == "integers":
-        low = 0 if about.low is None else int(about.low)
-        high = HIGHEST_COUNT if about.high is None else int(about.high)
-        return parse_integers(value, name, low, high)
-    if about.kind == "numbers":
-        return parse_numbers(value, name)
-    if about.kind == "repeated":  # An empty value drops those before it.
-        ends = [number for number, text in enumerate(value, 1) if not text]
-        return value[max(ends, default=0) :]
-    if about.kind == "parameters":
-        return parse_parameters(value, name)
-    if about.kind == "schedules":
-        return parse_schedules(value, name)
-    return value
-
-
-def parse_parameters(assignments: list[str], flag: str) -> dict[str, Any]:
-    """Reads repeated `name=value` flags; values are Python literals, else strings.
-
-    Args:
-        assignments: such as `['alpha=1.0', 'metric=map']`.
-        flag: the flag's name, for errors.
-
-    Returns:
-        The parameters. The last assignment to a name counts, and an empty one drops all
-        that came before it, so that a command line overrides a flag file.
-
-    Raises:
-        ValueError: if an assignment is not of that form, or has a number that is not
-            finite.
-
-    Examples:
-        >>> parse_parameters(['alpha=1.0', 'metric=map', 'alpha=2'], 'loss_param')
-        {'alpha': 2, 'metric': 'map'}
-    """
-    parameters: dict[str, Any] = {}
-    for assignment in assignments:
-        if not assignment:
-            parameters.clear()
-            continue
-        name, equals, text = assignment.partition("=")
-        if not equals or not name.isidentifier() or not text:
-            raise ValueError(
-                f"--{flag} must have the form name=value. Received: {assignment!r}."
-            )
-        parameters[name] = literal(text)
-        if not _is_finite(parameters[name]):
-            raise ValueError(
-                f"--{flag} must have finite numbers. Received: {assignment!r}."
-            )
-    return parameters
-
-
-def _is_finite(value: Any) -> bool:
-    """Tells whether a value has no NaN and no infinity, not even as text."""
-    if isinstance(value, (list, tuple, set)):
-        return all(map(_is_finite, value))
-    if isinstance(value, dict):
-        return all(map(_is_finite, (*value, *value.values())))
+    if value is None or not KINDS[place.about.kind].repeats:
+        return value
     try:
-        return is_finite(float(value))
-    except (TypeError, ValueError):
-        return True  # no number at all
-    except OverflowError:
-        return False
-
-
-def parse_schedules(schedules: list[str], flag: str) -> dict[str, str]:
-    """Reads repeated `NAME:FORM` flags.
-
-    Args:
-        schedules: such as `['alpha:exponential:2']`.
-        flag: the flag's name, for errors.
-
-    Returns:
-        The forms by name. The last schedule of a name counts, and an empty one drops
-        all that came before it.
-
-    Raises:
-        ValueError: if a schedule is not of that form.
-
-    Examples:
-        >>> parse_schedules(['alpha:exponential:2:9'], 'loss_schedule')
-        {'alpha': 'exponential:2:9'}
-    """
-    forms: dict[str, str] = {}
-    for schedule in schedules:
-        if not schedule:
-            forms.clear()
-            continue
-        name, _, form = schedule.partition(":")
-        if not form or not name.isidentifier():
-            raise ValueError(
-                f"--{flag} must have the form NAME:FORM. Received: {schedule!r}."
-            )
-        forms[name] = form
-    return forms
-
-
-def parse_integers(texts: list[str], flag: str, least: int, most: int) -> list[int]:
-    """Reads a list flag of integers.
-
-    Args:
-        texts: the integers.
-        flag: the flag's name, for errors.
-        least: the lowest value allowed.
-        most: the highest value allowed.
-
-    Raises:
-        ValueError: if a text is not an integer, or is out of range.
-    """
-    try:
-        integers = [text_files.parse_integer(text.strip()) for text in texts]
-    except ValueError:
-        integers = [least - 1]
-    if not all(least <= integer <= most for integer in integers):
-        raise ValueError(
-            f"--{flag} must be integers from {least} to {most} separated by commas. "
-            f"Received: {texts}."
-        )
-    return integers
-
-
-def parse_numbers(texts: list[str], flag: str) -> list[float]:
-    """Reads a list flag of numbers.
-
-    Args:
-        texts: the numbers.
-        flag: the flag's name, for errors.
-
-    Raises:
-        ValueError: if a text is not a finite number.
-    """
-    parser = flag_types.FiniteParser()
-    try:
-        return [parser.parse(text) for text in texts]
-    except ValueError:
-        raise ValueError(
-            f"--{flag} must be finite numbers separated by commas. Received: {texts}."
-        ) from None
+        return parsed(place.about, value)
+    except ValueError as error:
+        raise ValueError(f"--{place.key} {error}") from None

@@ -64,7 +64,7 @@ def _entry(flag: flags.Flag) -> str:
     """Returns the entry of a flag."""
     name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
     text = " ".join(flag.help.partition(";\n    repeat this option")[0].split())
-    if flag.default not in (None, [], ""):
+    if flag.default not in (None, [], (), ""):
         text += f" (default: {str(flag.default_as_str)[1:-1].replace(',', ', ')})"
     return textwrap.fill(
         f"{name}: {text}",

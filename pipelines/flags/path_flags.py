@@ -1,4 +1,4 @@
-"""Flags that hold paths, which must not be empty.
+"""Checks of flags that hold paths, which must not be empty.
 
 A shell leaves a flag empty where a variable is not set: `--model_dir=$UNSET` would
 otherwise mean the current directory, and `--valid_path=$UNSET` would hold out queries.
@@ -6,15 +6,13 @@ otherwise mean the current directory, and `--valid_path=$UNSET` would hold out q
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from absl import flags
 
-from tfr_ext.core.settings import PLAIN_PATH, is_plain_path
-
-flags.disclaim_key_flags()  # They are those of the module that defines them here.
+from tfr_ext.core.checks import PLAIN_PATH, is_plain_path
 
 _EXPECTED = "expected a path, found nothing. Give one, or leave the flag out."
 # Every command has one of these flags. With it, --flagfile is checked, which absl
@@ -22,82 +20,39 @@ _EXPECTED = "expected a path, found nothing. Give one, or leave the flag out."
 _PLACES = ("model_dir", "output_dir", "export_dir", "output")
 
 
-def define(
-    name: str,
-    help: str,
-    required: bool = False,
-    flag_values: flags.FlagValues = flags.FLAGS,
-) -> None:
-    """Defines a flag that holds one path.
+def check(name: str, several: bool, flag_values: flags.FlagValues) -> None:
+    """Makes absl refuse a flag that does not hold what it should.
 
-    Args:
-        name: name of the flag.
-        help: what it is for.
-        required: whether it must be given.
-        flag_values: gets the flag.
-    """
-    flags.DEFINE_string(name, None, help, flag_values, required=required)
-    flags.register_validator(
-        name, lambda path: path is None or _is_named(path), _EXPECTED, flag_values
-    )
-    flags.register_validator(
-        name,
-        lambda path: path is None or is_plain_path(path),
-        f"expected {PLAIN_PATH}",
-        flag_values,
-    )
-    if name in _PLACES:
-        flags.register_validator(
-            name,
-            lambda path: not is_empty_in(sys.argv, "flagfile"),
-            f"--flagfile=: {_EXPECTED}",
-            flag_values,
-        )
-
-
-class PathsParser(flags.ListParser):
-    """Reads paths, separated by commas, or one that exists and has commas itself."""
-
-    def parse(self, argument: str | list[str]) -> list[str]:
-        """See `flags.ListParser`."""
-        if isinstance(argument, str) and (
-            os.path.lexists(argument)
-            or "\n" in argument
-            or "\r" in argument  # It is no list either, and is refused.
-        ):
-            return [argument]
-        return super().parse(argument)
-
-
-def define_list(
-    name: str, help: str, flag_values: flags.FlagValues = flags.FLAGS
-) -> None:
-    """Defines a flag that holds paths, separated by commas; none by default.
-
-    A path with commas can be quoted, as in CSV, and need not be if it is the only one
-    and exists. The flag may be empty in a flag file, as in the `flags.cfg` of a run
+    A flag of several paths may be empty in a flag file, as in the `flags.cfg` of a run
     without such files.
 
     Args:
         name: name of the flag.
-        help: what it is for.
-        flag_values: gets the flag.
+        several: whether it holds any number of paths, rather than one.
+        flag_values: has the flag.
     """
-    flags.DEFINE(
-        PathsParser(), name, [], help, flag_values, flags.CsvListSerializer(",")
-    )
-    flags.register_validator(
-        name,
-        lambda paths: all(map(_is_named, paths)) and not is_empty_in(sys.argv, name),
+
+    def register(holds: Callable[[Sequence[str]], bool], message: str) -> None:
+        def holds_for(value: Any) -> bool:
+            return holds(() if value is None else value if several else (value,))
+
+        flags.register_validator(name, holds_for, message, flag_values)
+
+    register(
+        lambda paths: (
+            all(map(_is_named, paths)) and not (several and is_empty_in(sys.argv, name))
+        ),
         _EXPECTED,
-        flag_values,
     )
-    flags.register_validator(
-        name,
-        lambda paths: all(map(is_plain_path, paths)),
-        f"expected paths, each {PLAIN_PATH}",
-        flag_values,
+    each = "paths, each " if several else ""
+    register(
+        lambda paths: all(map(is_plain_path, paths)), f"expected {each}{PLAIN_PATH}"
     )
+    if name in _PLACES:
+        register(
+            lambda paths: not is_empty_in(sys.argv, "flagfile"),
+            f"--flagfile=: {_EXPECTED}",
+        )
 
 
 def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
@@ -105,7 +60,7 @@ def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
 
     Args:
         arguments: the arguments of a command.
-        names: flags that `define_list` defined.
+        names: flags that hold several paths.
 
     Raises:
         ValueError: if a flag has no value.

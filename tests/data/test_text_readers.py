@@ -17,6 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 from tests.data.damage import PACKERS, unzipped
 from tests.helpers import make_lists
 from tfr_ext import data, evaluation
+from tfr_ext.core import decimals, setting_kinds
 from tfr_ext.data import text_files
 from tfr_ext.data.elwc import manifest
 from tfr_ext.data.letor import byte_ranges
@@ -344,21 +345,19 @@ def test_indices_from_zero_can_be_made_to_count_from_one(comment, tmp_path):
 
 @pytest.mark.parametrize("text", ["4_5", "\u0663", "1e1", "0x1", "", "\uff13"])
 def test_lists_of_flags_are_as_strict(text):
-    from pipelines.flags import config_flags
-
-    with pytest.raises(ValueError, match="--hidden_sizes must be integers"):
-        config_flags.parse_integers(["1", text], "hidden_sizes", 1, 99)
+    integers = setting_kinds.Setting("", "", "integers", low=1, high=99)
+    with pytest.raises(ValueError, match="must be integers from 1 to 99"):
+        setting_kinds.parse(integers, [f"1,{text}"])
     if text == "1e1":  # a number, but no integer
         return
-    for name in ("grade_values", "label_weights"):
-        with pytest.raises(ValueError, match=f"--{name} must be finite numbers"):
-            config_flags.parse_numbers(["0", text], name)
+    with pytest.raises(ValueError, match="must be finite numbers"):
+        setting_kinds.parse(setting_kinds.Setting("", "", "numbers"), [f"0,{text}"])
 
 
 def test_integers_of_any_length():
-    assert text_files.parse_integer("-0" + "0" * 5000 + "12") == -12
+    assert decimals.parse_integer("-0" + "0" * 5000 + "12") == -12
     with pytest.raises(ValueError, match="up to 100 digits. Found: '111"):
-        text_files.parse_integer("1" * 5000)
-    assert text_files.parse_integer("-12", 12) == -12
+        decimals.parse_integer("1" * 5000)
+    assert decimals.parse_integer("-12", 12) == -12
     with pytest.raises(ValueError, match="up to 12. Found: '-13'"):
-        text_files.parse_integer("-13", 12)
+        decimals.parse_integer("-13", 12)

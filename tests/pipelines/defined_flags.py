@@ -29,7 +29,7 @@ def main():
     found = {kind: [] for kind in kinds}
     taken, refused, metrics = [], {}, {}
     for flag in own:
-        kind = {"float": "floats", "int": "integers"}.get(flag.flag_type())
+        kind = {"number": "floats", "integer": "integers"}.get(flag.flag_type())
         if kind is not None:
             found[kind].append(flag.name)
             for value in kinds[kind]:

@@ -13,11 +13,11 @@ from absl import flags as absl_flags
 
 from pipelines.experiments import cells
 from pipelines.experiments.cells import Candidate
-from pipelines.flags import config_flags, flag_files
+from pipelines.flags import flag_files
 from pipelines.start import failures
 from tests.commands import ROOT, run_command
 from tests.files import write_run
-from tfr_ext.core import json_files, settings
+from tfr_ext.core import decimals, json_files, setting_kinds
 from tfr_ext.evaluation import runs
 from tfr_ext.training import TrainingConfig
 from tfr_ext.training.fitting import schedules
@@ -63,14 +63,19 @@ def test_every_metric_flag_knows_the_cut_off_as_papers_write_it(command_flags):
     assert all(v in ("ndcg_10", ["ndcg_10"]) for v in command_flags["metrics"].values())
 
 
+def parsed(kind, *texts, **given):
+    """What texts give a setting of a kind."""
+    return setting_kinds.parse(setting_kinds.Setting("", "", kind, **given), texts)
+
+
 @pytest.mark.parametrize("value", NOT_FINITE)
 def test_no_list_or_parameter_takes_what_is_no_number(value):
-    assert not settings.is_finite(float(value))
-    with pytest.raises(ValueError, match="--grade_values must be finite"):
-        config_flags.parse_numbers(["0", value], "grade_values")
+    assert not decimals.is_finite(float(value))
+    with pytest.raises(ValueError, match="must be finite"):
+        parsed("numbers", f"0,{value}")
     for text in (value, f"[0, {value}]" if "e" in value else value):
-        with pytest.raises(ValueError, match="--loss_param must have finite"):
-            config_flags.parse_parameters([f"alpha={text}"], "loss_param")
+        with pytest.raises(ValueError, match="must have finite"):
+            parsed("parameters", f"alpha={text}")
     for form in ("exponential:{}", "exponential:2:{}", "step:{}:2", "linear:{}"):
         with pytest.raises(ValueError, match="Unknown schedule"):
             schedules.loss_parameter(form.format(value), 1.0, 5, 9)
@@ -81,7 +86,7 @@ def test_no_list_or_parameter_takes_what_is_no_number(value):
 
 def test_parameters_that_are_numbers_and_words_stay():
     given = ["a=1e30", "b=[0, 0.5]", "c=map", "d=None", "e={'x': 2}", "f=information"]
-    assert config_flags.parse_parameters(given, "loss_param") == {
+    assert parsed("parameters", *given) == {
         "a": 1e30,
         "b": [0, 0.5],
         "c": "map",
@@ -89,11 +94,11 @@ def test_parameters_that_are_numbers_and_words_stay():
         "e": {"x": 2},
         "f": "information",
     }
-    assert config_flags.parse_numbers(["1", "2.5"], "x") == [1, 2.5]
-    assert config_flags.parse_integers(["1", "2"], "x", 0, 2) == [1, 2]
+    assert parsed("numbers", "1,2.5") == (1, 2.5)
+    assert parsed("integers", "1, 2", high=2) == (1, 2)
     for wrong in ("3", "-1", "1.0", "x", str(2**70)):
-        with pytest.raises(ValueError, match=f"--x .* 0 to 2 .*'{wrong}'"):
-            config_flags.parse_integers([wrong], "x", 0, 2)
+        with pytest.raises(ValueError, match=f"must .* 0 to 2 .*'{wrong}'"):
+            parsed("integers", wrong, high=2)
 
 
 @pytest.mark.parametrize(

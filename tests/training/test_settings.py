@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tfr_ext.core import settings
+from tfr_ext.core import setting_kinds, settings
 from tfr_ext.training import (
     DataConfig,
     EvaluationConfig,
@@ -26,7 +26,7 @@ def test_each_field_has_help_and_a_group_and_its_default_is_fine(kind):
         about = place.about
         assert about.help.endswith(".") and about.group in GROUPS, place
         if place.default is not None:
-            check = settings.KINDS[about.kind]
+            check = setting_kinds.KINDS[about.kind].check
             assert check(place.name, place.default, about) == place.default
 
 
@@ -126,5 +126,5 @@ def test_one_thing_is_evaluated():
     ["map", "2", " a", "None", "a\nb", 1, 1e-30, None, True, [0, 0.5], {"a": 1}],
 )
 def test_texts_of_parameters_read_back(value):
-    text = settings.as_text(value)
-    assert settings.literal(text) == value and "\n" not in text
+    text = setting_kinds.as_text(value)
+    assert setting_kinds.literal(text) == value and "\n" not in text

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+PLAIN_PATH = "a path of one line in UTF-8, without blanks around it"
+"""What `is_plain_path` accepts, for messages."""
+
 
 def positive(argument: str, value: Any) -> float:
     """Returns `value` as a positive finite float.
@@ -220,3 +223,17 @@ def _number(argument: str, value: Any, expected: str, low: float, high: float) -
     if not low < number < high:
         raise ValueError(f"`{argument}` must be {expected}. Received: {value!r}.")
     return number
+
+
+def is_plain_path(path: str) -> bool:
+    r"""Returns whether files of flags and TensorFlow can hold a path.
+
+    Examples:
+        >>> is_plain_path("run[1] *"), is_plain_path("a/ "), is_plain_path("a\nb")
+        (True, False, False)
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return path == path.strip() and not {*path} & {*"\0\n\r"}

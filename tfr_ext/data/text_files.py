@@ -1,7 +1,7 @@
-"""The one way to read text files: their bytes, their lines and their numbers.
+"""The one way to read text files: their bytes, their lines and their words.
 
 All readers of text use this module, so that they all treat a byte order mark, packed
-files, a pipe, a line without an end, and numbers in the same way.
+files, a pipe and a line without an end in the same way.
 """
 
 from __future__ import annotations
@@ -50,13 +50,6 @@ _PACKED = re.compile(
 _HEAD_BYTES = 10  # As many as these need.
 # Imported when needed: a Python may have been built without them.
 _UNPACKERS = {"bzip2": ("bz2", "BZ2Decompressor"), "xz": ("lzma", "LZMADecompressor")}
-NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-"""A decimal number: stricter than Python's float, which takes `1_0`, `nan`, `inf`."""
-_NUMBER = re.compile(NUMBER.decode())
-_NOT_FINITE = ("nan", "inf", "-inf")
-_INTEGER = re.compile(r"([+-]?)0*([0-9]+)")
-# `int` refuses thousands of digits with another message.
-_MOST_DIGITS = 100
 _WORD = re.compile(r"[^ \t\r\v\f]+")
 _NOT_IN_A_WORD = re.compile(r"[\x00-\x20\x7f]")
 # What `str.split` splits at, control characters, and what reads as a byte order mark.
@@ -314,45 +307,6 @@ def encoded_name(name: str) -> str:
         ('red%20shoes', 'a%C2%A0b', '100%')
     """
     return _NOT_IN_A_NAME.sub(lambda found: urllib.parse.quote(found[0]), name)
-
-
-def parse_number(text: str, finite: bool = True) -> float:
-    """Reads a decimal number, more strictly than `float`.
-
-    Args:
-        text: the number.
-        finite: whether `nan`, `inf` and `-inf` are errors.
-
-    Raises:
-        ValueError: if it is not a number; `4_5` and digits of other scripts are not.
-
-    Examples:
-        >>> parse_number("-1.5e3")
-        -1500.0
-    """
-    if not _NUMBER.fullmatch(text) and (finite or text not in _NOT_FINITE):
-        raise ValueError(f"expected a number. Found: {text[:60]!r}")
-    return float(text)
-
-
-def parse_integer(text: str, most: int | None = None) -> int:
-    """Reads a decimal integer, more strictly than `int`.
-
-    Args:
-        text: the integer.
-        most: the highest absolute value allowed, if there is one.
-
-    Raises:
-        ValueError: if it is not an integer, or has too many digits.
-    """
-    parts = _INTEGER.fullmatch(text)
-    if not parts:
-        raise ValueError(f"expected an integer. Found: {text[:60]!r}")
-    sign, digits = parts.groups()
-    if len(digits) > _MOST_DIGITS or (most is not None and int(digits) > most):
-        limit = f"{_MOST_DIGITS} digits" if most is None else most
-        raise ValueError(f"expected an integer up to {limit}. Found: {text[:60]!r}")
-    return int(sign + digits)
 
 
 def _check_encoding(head: bytes, path: str) -> None:

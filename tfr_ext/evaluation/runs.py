@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import json_files, telling
+from tfr_ext.core import decimals, json_files, telling
 from tfr_ext.data import text_files
 
 # Number of characters of a run's name from which on its middle is cut out.
@@ -323,7 +323,7 @@ def _number(cell: str, any_number: bool, where: str) -> float:
     if not cell:
         return math.nan
     try:
-        number = text_files.parse_number(cell, finite=not any_number)
+        number = decimals.parse_number(cell, finite=not any_number)
     except ValueError:
         number = math.nan
         any_number = False

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from tfr_ext.core import decimals
 from tfr_ext.data import text_files
 
 _MOST = float(np.finfo(np.float32).max)
@@ -57,7 +58,7 @@ def _text(path: str) -> np.ndarray:
             if blank:  # Blank lines are only allowed at the end.
                 number, line = blank, ""
                 raise ValueError
-            scores.append(text_files.parse_number(text, finite=False))
+            scores.append(decimals.parse_number(text, finite=False))
         except ValueError:
             raise ValueError(
                 f"{path}:{number}: expected one number. Found: {line.strip()[:60]!r}"

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext.core import decimals
 from tfr_ext.core.files import text_file
 from tfr_ext.data import text_files
 from tfr_ext.data.lists import RankingLists
@@ -312,7 +313,7 @@ def read_run(path: str, lists: RankingLists | None = None) -> TrecRun:
             continue
         try:
             query, middle, document, rank, text, tag = cells[:6]
-            score = text_files.parse_number(text)
+            score = decimals.parse_number(text)
             if not abs(score) < _INFINITE or not _is_one_line(line, cells, 6):
                 raise ValueError
             if query[0] == "#" and not (_is_count(middle) and _is_count(rank)):
@@ -367,7 +368,7 @@ def read_qrels(path: str) -> RankingLists:
         try:
             query, middle, document, grade = cells
             if grade not in known:
-                known[grade] = text_files.parse_integer(grade, _HIGHEST_GRADE)
+                known[grade] = decimals.parse_integer(grade, _HIGHEST_GRADE)
             if not _is_one_line(line, cells, 4):
                 raise ValueError
             if query[0] == "#" and not _is_count(middle):

@@ -5,14 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from tfr_ext.core.settings import (
-    HIGHEST_SEED,
-    Settings,
-    given,
-    nested,
-    same_setting,
-    setting,
-)
+from tfr_ext.core.setting_kinds import HIGHEST_SEED
+from tfr_ext.core.settings import Settings, given, nested, same_setting, setting
 from tfr_ext.gbm.gradient_objective import HESSIANS
 from tfr_ext.training.config import MetricsConfig, TrainingConfig
 from tfr_ext.training.data_config import DataConfig

@@ -14,7 +14,8 @@ import dataclasses
 from typing import ClassVar
 
 from tfr_ext import objectives
-from tfr_ext.core.settings import HIGHEST_SEED, Settings, given, nested, places, setting
+from tfr_ext.core.setting_kinds import HIGHEST_SEED
+from tfr_ext.core.settings import Settings, given, nested, places, setting
 from tfr_ext.data.batches.batching import MAX_PADDING
 from tfr_ext.evaluation.queries import DEFAULT_METRICS, Convention, plain_name
 from tfr_ext.metrics import keras_metrics

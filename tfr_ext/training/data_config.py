@@ -5,15 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from tfr_ext.core.settings import (
-    HIGHEST_SEED,
-    Settings,
-    given,
-    is_finite,
-    places,
-    plain_number,
-    setting,
-)
+from tfr_ext.core.decimals import is_finite, plain_number
+from tfr_ext.core.setting_kinds import HIGHEST_SEED
+from tfr_ext.core.settings import Settings, given, places, setting
 
 # One default for all commands, so that `pipelines.prepare` holds out the same queries
 # as training does. No flag file in configs/ sets another.

@@ -6,23 +6,12 @@ repeat a run that was trained from Python.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
-from tfr_ext.core.settings import (
-    Parameters,
-    Place,
-    Setting,
-    Settings,
-    as_text,
-    build,
-    given,
-    literal,
-    places,
-)
-from tfr_ext.data import text_files
+from tfr_ext.core import setting_kinds
+from tfr_ext.core.setting_kinds import KINDS, Parameters, Setting
+from tfr_ext.core.settings import Place, Settings, build, given, places
 from tfr_ext.training.config import EvaluationConfig, TrainingConfig
 
 # Settings that say how to run, not what to run: another value does not make another
@@ -48,13 +37,6 @@ _IN_MEMORY = (
 _EVALUATION = "# Runs again by: python -m pipelines.evaluate --flagfile=THIS_FILE"
 _FUSION = "# Runs again by: python -m pipelines.fuse --flagfile=THIS_FILE"
 _DATA = "# The data that it read: SHA-256 "
-# As absl reads them.
-_BOOLEANS = {
-    text: value
-    for value, texts in ((True, ("true", "t", "1")), (False, ("false", "f", "0")))
-    for text in texts
-}
-_LISTS = ("integers", "numbers", "paths", "texts")
 _NOT_SET = "(not set)"
 
 
@@ -196,72 +178,21 @@ def lines_of(place: Place, value: Any) -> list[str]:
         place: where it is.
         value: its value.
     """
-    kind, key = place.about.kind, place.key
+    kind, key = KINDS[place.about.kind], place.key
     if value is None:
         return []
-    if kind == "boolean":
+    if place.about.kind == "boolean":
         return [f"--{key}" if value else f"--no{key}"]
-    if kind == "parameters":
-        return [f"--{key}={name}={as_text(one)}" for name, one in value.items()]
-    if kind == "schedules":
-        return [f"--{key}={name}:{form}" for name, form in value.items()]
-    if kind == "repeated":
-        return [f"--{key}={one}" for one in value]
-    if kind in _LISTS:
-        row = io.StringIO()
-        csv.writer(row).writerow([_plain(one) for one in value])
-        return [f"--{key}={row.getvalue().strip()}"]
-    return [f"--{key}={value}"]
-
-
-def _plain(value: Any) -> str:
-    """Returns an element of a list as a user would write it."""
-    is_short = isinstance(value, float) and float(f"{value:g}") == value
-    return f"{value:g}" if is_short else str(value)
+    found = kind.format(value)
+    return [f"--{key}={text}" for text in (found if kind.repeats else [found])]
 
 
 def _parsed(about: Setting, texts: list[str]) -> Any:
     """Returns the value that lines give a setting; a text if they have another form."""
-    kind, last = about.kind, texts[-1]
     try:
-        if kind == "boolean":
-            return _BOOLEANS.get(last.lower(), last)
-        if kind in ("parameters", "schedules"):
-            return _parameters(kind, texts)
-        if kind in ("integer", "number"):
-            return _number(kind, last)
-        if kind == "repeated":  # An empty value drops those before it.
-            ends = [number for number, text in enumerate(texts, 1) if not text]
-            return tuple(texts[max(ends, default=0) :])
-        if kind in _LISTS:
-            row = next(csv.reader([last]), [])
-            elements: list[Any] = [element.strip() for element in row]
-            if kind in ("integers", "numbers"):
-                elements = [_number(kind, element) for element in elements]
-            convert = about.convert or (lambda element: element)
-            return tuple(map(convert, elements))
-    except (ValueError, csv.Error):
-        return last
-    return about.convert(last) if about.convert else last
-
-
-def _number(kind: str, text: str) -> float:
-    is_integer = kind.startswith("integer")
-    parse = text_files.parse_integer if is_integer else text_files.parse_number
-    return parse(text.strip())
-
-
-def _parameters(kind: str, texts: list[str]) -> Parameters:
-    values: dict[str, Any] = {}
-    for text in texts:
-        if not text:
-            values.clear()
-            continue
-        name, sign, rest = text.partition("=" if kind == "parameters" else ":")
-        if not sign or not rest:
-            raise ValueError(f"{text!r} has no value.")
-        values[name] = literal(rest) if kind == "parameters" else rest
-    return Parameters(values)
+        return setting_kinds.parse(about, texts)
+    except ValueError:
+        return texts[-1]
 
 
 def _told(place: Place, value: Any) -> str:

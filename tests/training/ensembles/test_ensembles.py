@@ -18,7 +18,7 @@ from tests.commands import ROOT, run_command, told
 from tests.files import content
 from tests.helpers import make_lists
 from tfr_ext import Ranker, data
-from tfr_ext.core.settings import HIGHEST_SEED
+from tfr_ext.core.setting_kinds import HIGHEST_SEED
 from tfr_ext.training import (
     DataConfig,
     ExportConfig,

@@ -16,7 +16,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from tfr_ext.core.checks import near
-from tfr_ext.core.settings import is_finite
+from tfr_ext.core.decimals import is_finite
 from tfr_ext.data import text_files
 from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.data.errors import DataFormatError

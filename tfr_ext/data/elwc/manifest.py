@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfr_ext.core import decimals
 from tfr_ext.data import text_files
 
 FILE_NAME = "manifest.json"
@@ -79,7 +80,7 @@ class Split:
         _expect(bool(self.shards), "shards", self.shards, "at least one")
         _expect(isinstance(self.labels, dict), "labels", self.labels, "{label: items}")
         for label, count in self.labels.items():
-            text_files.parse_number(label)
+            decimals.parse_number(label)
             _expect_count(f"labels: {label}", count, 1)
         _expect(
             type(self.max_label) in (int, float) and 0 <= self.max_label < math.inf,

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tfr_ext.core.decimals import NUMBER
 from tfr_ext.data.errors import DataFormatError
-from tfr_ext.data.text_files import NUMBER
 
 MAX_INDEX = 1_000_000
 """Largest feature index accepted if the caller does not give the number of features."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import telling
+from tfr_ext.core import decimals, telling
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
@@ -23,7 +23,7 @@ from tfr_ext.data.tables.row_arrays import RowError
 # Chosen by the end of a file's name; what is packed is recognised by content.
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
-_NUMBER = re.compile(text_files.NUMBER.decode())
+_NUMBER = re.compile(decimals.NUMBER.decode())
 
 
 def read_table(

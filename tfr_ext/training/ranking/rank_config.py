@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tfr_ext.core.settings import Settings, plain_number, same_setting, setting
+from tfr_ext.core.decimals import plain_number
+from tfr_ext.core.settings import Settings, same_setting, setting
 from tfr_ext.data.text_files import check_word
 from tfr_ext.training.data_config import DataConfig, check_columns, check_missing
 
