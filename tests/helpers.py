@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfr_ext import _stack, data, evaluation
 from tfr_ext.core import which_keras
+from tfr_ext.training import LossConfig, TrainingConfig
 from tfr_ext.training.fitting import fitter
 
 STACK_B = not tf.__version__.startswith("2.15")
@@ -234,12 +235,13 @@ def in_a_graph_of_tensorflow_1(loss, *inputs, known=False):
         return session.run(results, dict(zip(fed, inputs)))
 
 
-def hparams(directory, num_epochs, **given):
-    """Hyper-parameters of a small training in a directory."""
-    defaults = {"learning_rate": 0.01, "loss": "smoothi_loss", "optimizer": "adam"}
-    defaults["monitor"] = "ndcg@10"  # As papers write it.
-    return fitter.Hparams(
+def small_fitter(model, datasets, directory, num_epochs, loss=None, **given):
+    """A fitter of a small training in a directory; `given` are its other arguments."""
+    config = TrainingConfig(
         model_dir=str(directory),
         num_epochs=num_epochs,
-        **{**defaults, **given},
+        learning_rate=0.01,
+        loss=loss or LossConfig("smoothi_loss"),
+        monitor=given.pop("monitor", "ndcg@10"),  # As papers write it.
     )
+    return fitter.Fitter(model, datasets, config, **given)

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from tests.commands import SMALL, bad, train
-from tests.helpers import hparams, make_lists, with_distributions
+from tests.helpers import make_lists, small_fitter, with_distributions
 from tests.training.graded import MULTINOMIAL, make_fitter
 from tfr_ext import data, losses, models
-from tfr_ext.training import exporter
-from tfr_ext.training.fitting import fitter, lists_datasets
+from tfr_ext.training import LossConfig, exporter
+from tfr_ext.training.fitting import lists_datasets
 
 
 def scores_of_export(directory):
@@ -134,10 +134,12 @@ def test_diagnostics_join_the_history(monkeypatch, tmp_path, wanted):
         losses, "_LOSSES", {**losses._LOSSES, "smoothi_loss": Diagnosed}
     )
     lists = make_lists([4, 3, 5, 2])
-    trained = fitter.Fitter(
+    trained = small_fitter(
         models.model_builder(3, models.MLPScorer([4])),
         lists_datasets.ListsDatasets(lists, lists, 4, 0),
-        hparams(tmp_path, 2, loss_diagnostics=wanted),
+        tmp_path,
+        2,
+        LossConfig(loss_diagnostics=wanted),
     ).train_and_validate()
     for name in ("mean_score", "val_mean_score"):
         assert (name in trained.history) == wanted

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from tests.commands import SMALL, bad, train
-from tests.helpers import hparams, make_lists
+from tests.helpers import make_lists, small_fitter
 from tfr_ext import losses, models
 from tfr_ext.losses.tfr import classes
 from tfr_ext.training import DataConfig, LossConfig, TrainingConfig
-from tfr_ext.training.fitting import fitter, lists_datasets
+from tfr_ext.training.fitting import lists_datasets
 from tfr_ext.training.run_inputs import RunInputs
 
 NDCG = (
@@ -94,10 +94,13 @@ def fit(directory, key, num_epochs=2, **params):
     tf.keras.utils.set_random_seed(0)
     lists = make_lists([5, 3, 8, 2] * 3, num_features=4)
     return (
-        fitter.Fitter(
+        small_fitter(
             models.model_builder(4, models.MLPScorer(hidden_sizes=[16], seed=0)),
             lists_datasets.ListsDatasets(lists, lists, batch_size=8, seed=0),
-            hparams(directory, num_epochs, loss=key, loss_params=params),
+            directory,
+            num_epochs,
+            LossConfig(key),
+            loss_params=params,
         )
         .train_and_validate()
         .history

@@ -14,14 +14,15 @@ from tests.commands import ROOT, run_command, train
 from tests.files import write_letor
 from tests.helpers import (
     assert_within,
-    hparams,
     make_lists,
     metric_ranges,
     scores_of_run,
+    small_fitter,
     with_distributions,
 )
 from tfr_ext import data, evaluation, models
-from tfr_ext.training.fitting import fitter, lists_datasets
+from tfr_ext.training import LossConfig
+from tfr_ext.training.fitting import lists_datasets
 
 FORMS = ["log1p", "query_minmax", "standard", "clip:-3:3"]
 LABELS = ("--binarize_labels=2", "--relevance_threshold=1")
@@ -119,12 +120,14 @@ def make_fitter(directory, lists, epochs, forms=FORMS, **given):
     transforms = models.feature_transforms(forms, lists)
     values = given.get("grade_values")
     scorer = models.MLPScorer([4], num_grades=values and len(values))
-    return fitter.Fitter(
+    return small_fitter(
         models.model_builder(3, scorer, transforms),
         lists_datasets.ListsDatasets(
             lists, lists, 4, 0, num_grades=values and len(values)
         ),
-        hparams(directory, epochs, **given),
+        directory,
+        epochs,
+        **given,
     )
 
 
@@ -154,7 +157,7 @@ def test_grades_are_monitored_by_the_labels_of_the_evaluation(tmp_path):
         tmp_path,
         lists,
         1,
-        loss="pointwise_kl_multinomial_loss",
+        loss=LossConfig("pointwise_kl_multinomial_loss"),
         grade_values=[0.0, 0.5, 1.0],
         label_values=[0.0, 0.75, 1.0],
         monitor="ndcg_3",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_ranking as tfr
 
+from tfr_ext.core.settings import same_setting
 from tfr_ext.data import ElwcFeatures
+from tfr_ext.evaluation import Convention
 from tfr_ext.models import (
     CompactScorer,
     ExpectedGradeScorer,
@@ -18,7 +20,9 @@ from tfr_ext.models import (
     RankingModelBuilder,
 )
 from tfr_ext.training import exporter
+from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.fitting import fitter, lists_datasets
+from tfr_ext.training.model_config import LossConfig
 
 # TensorFlow Ranking checks for these classes before it calls them.
 tfr.keras.model.AbstractModelBuilder.register(RankingModelBuilder)
@@ -29,11 +33,20 @@ tfr.keras.model.UnivariateScorer.register(CompactScorer)
 
 
 @dataclasses.dataclass(kw_only=True)
-class RankingHparams(fitter.Hparams, tfr.keras.pipeline.PipelineHparams):
+class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     """Hyper-parameters of `RankingPipeline`: those of a `Fitter` and TFR's.
 
-    Of the latter, `strategy`, `cluster_resolver`, `variable_partitioner` and `tpu`
-    determine on which devices the model is trained.
+    What is named as a setting of `TrainingConfig` or an argument of `Fitter` is the
+    same, but without `checkpoint_minutes` nothing is saved in the middle of an epoch.
+    Of TFR's, `strategy`, `cluster_resolver`, `variable_partitioner` and `tpu` determine
+    on which devices the model is trained.
+
+    Attributes:
+        loss: key of the loss.
+        loss_params: its arguments; a lambda weight is one, see
+            `tfr_ext.losses.tfr.lambda_weights`.
+        loss_schedules: schedules of some of them, as `schedules` of `LossConfig`.
+        loss_reduction: its reduction; its own default if left out.
 
     Examples:
         >>> hparams = RankingHparams(
@@ -42,6 +55,28 @@ class RankingHparams(fitter.Hparams, tfr.keras.pipeline.PipelineHparams):
         >>> hparams.optimizer, hparams.strategy
         ('adam', None)
     """
+
+    model_dir: str
+    num_epochs: int
+    learning_rate: float
+    loss: str
+    steps_per_epoch: int | None = None
+    validation_steps: int | None = None
+    loss_reduction: str | None = None
+    loss_params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    loss_schedules: dict[str, str] = dataclasses.field(default_factory=dict)
+    convention: Convention = dataclasses.field(default_factory=Convention)
+    monitor: str = same_setting(TrainingConfig, "monitor")
+    learning_rate_schedule: str = same_setting(TrainingConfig, "learning_rate_schedule")
+    jit_compile: bool = same_setting(TrainingConfig, "jit_compile")
+    jit_compile_loss: bool = same_setting(TrainingConfig, "jit_compile_loss")
+    grade_values: Sequence[float] | None = None
+    label_values: Sequence[float] | None = None
+    loss_diagnostics: bool = same_setting(LossConfig, "loss_diagnostics")
+    checkpoint_epochs: int = same_setting(TrainingConfig, "checkpoint_epochs")
+    checkpoint_minutes: float = 0.0
+    steps_per_execution: int = same_setting(TrainingConfig, "steps_per_execution")
+    resume: bool = True
 
     def __post_init__(self) -> None:
         """Refuses settings of TensorFlow Ranking's pipeline without an effect here."""
@@ -55,6 +90,20 @@ class RankingHparams(fitter.Hparams, tfr.keras.pipeline.PipelineHparams):
                     f"`{name}` has no effect here: the best epoch by `monitor` is "
                     "kept, and `learning_rate_schedule` changes the learning rate."
                 )
+
+    def config(self) -> TrainingConfig:
+        """Returns the settings of training that these are."""
+        own = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(TrainingConfig)
+            if hasattr(self, field.name) and field.name != "strategy"
+        }
+        own["loss"] = LossConfig(
+            self.loss,
+            schedules=self.loss_schedules,
+            loss_diagnostics=self.loss_diagnostics,
+        )
+        return TrainingConfig(**own)
 
 
 class ListsDatasetBuilder(
@@ -144,8 +193,25 @@ class RankingPipeline(fitter.Fitter, tfr.keras.pipeline.ModelFitPipeline):
                 hparams.variable_partitioner,
                 hparams.tpu,
             )
+        params = dict(hparams.loss_params)
+        if hparams.loss_reduction is not None:
+            params["reduction"] = hparams.loss_reduction
+        self._hparams = hparams  # For mix-ins, such as `LossByKey`.
         super().__init__(
-            model_builder, dataset_builder, hparams, strategy, before_writing
+            model_builder,
+            dataset_builder,
+            hparams.config(),
+            strategy,
+            before_writing,
+            loss_params=params,
+            convention=hparams.convention,
+            grade_values=hparams.grade_values,
+            label_values=hparams.label_values,
+            resume=hparams.resume,
+            steps_per_epoch=hparams.steps_per_epoch,
+            validation_steps=hparams.validation_steps,
+            loss_weights=hparams.loss_weights,
+            min_delta=hparams.early_stopping_min_delta,
         )
 
     def build_weighted_metrics(self) -> list[tf.keras.metrics.Metric]:

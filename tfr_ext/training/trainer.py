@@ -323,21 +323,16 @@ class _Run:
         return kind(
             restoring.builder(config, splits, head),
             datasets,
-            fitter.Hparams(
-                **_same_settings(config),
-                loss=config.loss.loss,
-                loss_params=inputs.loss_params,
-                loss_schedules=dict(config.loss.schedules),
-                convention=convention,
-                grade_values=head.trained_values,
-                label_values=inputs.checked.labels.values
-                or head.label_values(splits.train),
-                loss_diagnostics=config.loss.loss_diagnostics,
-                resume=not config.overwrite and self._directory.has_trained,
-            ),
+            config,
             self._strategy,
             self._begin,
             [*(make() for make in inputs.checked.callbacks), *self._callbacks],
+            loss_params=inputs.loss_params,
+            convention=convention,
+            grade_values=head.trained_values,
+            label_values=inputs.checked.labels.values
+            or head.label_values(splits.train),
+            resume=not config.overwrite and self._directory.has_trained,
         )
 
     def _found(self) -> TrainingResult:
@@ -390,16 +385,3 @@ def train_member(
         origin = memory_source.MemorySource(config.data, splits)
     inputs = run_inputs.RunInputs(config, origin)
     _Run(config, strategy, inputs, (), before_writing).train_alone()
-
-
-def _same_settings(config: TrainingConfig) -> dict[str, Any]:
-    """Returns the settings that are hyper-parameters of the fitter as they are.
-
-    A setting that reaches `fit` is a field of both, and named nowhere in between.
-    """
-    names = {field.name for field in dataclasses.fields(fitter.Hparams)}
-    return {
-        field.name: getattr(config, field.name)
-        for field in dataclasses.fields(config)
-        if field.name in names - {"loss"}
-    }

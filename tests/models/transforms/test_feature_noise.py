@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from tests.helpers import hparams, make_lists
+from tests.helpers import make_lists, small_fitter
 from tfr_ext import models
-from tfr_ext.training.fitting import fitter, lists_datasets
+from tfr_ext.training.fitting import lists_datasets
 
 
 @pytest.mark.parametrize("jit", [False, True])
@@ -34,10 +34,11 @@ def train(directory, lists, epochs):
     transforms = models.FeatureTransforms(
         [models.QueryRank(), models.FeatureNoise(0.5, seed=1)]
     )
-    built = fitter.Fitter(
+    built = small_fitter(
         models.model_builder(3, models.MLPScorer([4]), transforms),
         lists_datasets.ListsDatasets(lists, lists, 4, 0),
-        hparams(directory, epochs),
+        directory,
+        epochs,
     )
     return built.train_and_validate()
 

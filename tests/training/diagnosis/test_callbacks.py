@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.helpers import hparams, make_lists, needs_tfr
+from tests.helpers import make_lists, needs_tfr, small_fitter
+from tests.training.graded import MULTINOMIAL
 from tests.training.graded import make_fitter as make_multinomial
 from tfr_ext import losses, models
-from tfr_ext.training import diagnosis
+from tfr_ext.training import LossConfig, diagnosis
 from tfr_ext.training.diagnosis import measures
-from tfr_ext.training.fitting import fitter, late_tensorboard, lists_datasets
+from tfr_ext.training.fitting import late_tensorboard, lists_datasets
 
 PADDING = -1.0
 
@@ -239,18 +240,18 @@ def test_wrong_arguments_are_told():
         )
 
 
-def make_fitter(directory, epochs, **given):
+def make_fitter(directory, epochs, loss_diagnostics=False):
     tf.keras.utils.set_random_seed(0)
     lists = make_lists([4, 3, 5, 2] * 4)
-    return fitter.Fitter(
+    return small_fitter(
         models.model_builder(3, models.MLPScorer([4], dropout=0.3)),
         lists_datasets.ListsDatasets(lists, lists, 4, 0),
-        hparams(
-            directory,
-            epochs,
-            loss_params={"topn": 5},
-            loss_schedules={"alpha": "exponential:2"},
-            **given,
+        directory,
+        epochs,
+        LossConfig(
+            params={"topn": 5},
+            schedules={"alpha": "exponential:2"},
+            loss_diagnostics=loss_diagnostics,
         ),
     )
 
@@ -313,7 +314,7 @@ def test_training_is_the_same_with_and_without_and_resumed(tmp_path):
 def test_losses_of_distributions_have_no_relaxed_metric(tmp_path):
     lists = make_lists([4, 3, 5, 2], labels=np.arange(14) % 3)
     trained = make_multinomial(
-        tmp_path, lists, 1, loss_diagnostics=True
+        tmp_path, lists, 1, loss=LossConfig(MULTINOMIAL, loss_diagnostics=True)
     ).train_and_validate()
     assert trained.history["gradient_norm"][0] > 0
     assert trained.history["idle_lists"] == [0]

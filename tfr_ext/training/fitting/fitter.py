@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -16,8 +14,9 @@ from tfr_ext import losses, models
 from tfr_ext.core import telling, which_keras
 from tfr_ext.core.system import termination
 from tfr_ext.core.telling import say
-from tfr_ext.evaluation import Convention, higher_is_better, plain_name
+from tfr_ext.evaluation import Convention, higher_is_better
 from tfr_ext.training import diagnosis
+from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.fitting import (
     checkpoints,
     late_tensorboard,
@@ -31,76 +30,6 @@ from tfr_ext.training.fitting import (
 _SLOW_CALLBACK = "is slow compared to the batch time"
 
 
-@dataclasses.dataclass(kw_only=True)
-class Hparams:
-    """Hyper-parameters of a `Fitter`.
-
-    Attributes:
-        model_dir: directory to which `checkpoints/` and `tensorboard/` are written.
-        num_epochs: maximum number of epochs.
-        learning_rate: learning rate.
-        loss: key of the loss.
-        steps_per_epoch: number of batches of an epoch; a whole pass over the lists by
-            default.
-        validation_steps: number of batches to validate on; all by default.
-        optimizer: name of a Keras optimizer.
-        loss_reduction: reduction of the loss; its own default if left out.
-        loss_weights: factor of the loss, as `compile` takes it.
-        loss_params: arguments of the loss named by `loss`; a lambda weight is one, see
-            `tfr_ext.losses.tfr.lambda_weights`.
-        loss_schedules: schedules of some of them, see `schedules.loss_parameter`.
-        convention: what the metrics mean.
-        monitor: validation metric that selects the best checkpoint and decides early
-            stopping.
-        early_stopping_patience: number of epochs without improvement after which to
-            stop; 0 for never.
-        early_stopping_min_delta: smallest difference that counts as an improvement.
-        learning_rate_schedule: see `schedules.learning_rate`.
-        jit_compile: whether XLA compiles the training step.
-        jit_compile_loss: whether XLA compiles the loss alone.
-        grade_values: if given, the model's outputs are logits of grades, and these are
-            the grades' values; labels are then distributions over grades.
-        label_values: the label that each of these grades stands for in the monitored
-            metric; 0, 1, ... by default.
-        loss_diagnostics: whether training is measured after each epoch, see
-            `diagnosis.TrainingDiagnosis`, and the loss's own metrics are computed.
-        checkpoint_epochs: number of epochs from one checkpoint to the next.
-        checkpoint_minutes: minutes from one checkpoint to the next in the middle of an
-            epoch; 0 for none.
-        steps_per_execution: number of training steps that TensorFlow runs in one call
-            from Python. Keras 3 makes whole calls only, and so gets the largest number
-            that divides the steps of an epoch.
-        resume: whether training goes on from the checkpoints in `model_dir`; else they
-            are replaced.
-    """
-
-    model_dir: str
-    num_epochs: int
-    learning_rate: float
-    loss: str
-    steps_per_epoch: int | None = None
-    validation_steps: int | None = None
-    optimizer: str = "adam"
-    loss_reduction: str | None = None
-    loss_weights: Any = None
-    loss_params: dict[str, Any] = dataclasses.field(default_factory=dict)
-    loss_schedules: dict[str, str] = dataclasses.field(default_factory=dict)
-    convention: Convention = dataclasses.field(default_factory=Convention)
-    monitor: str = "ndcg_10"
-    early_stopping_patience: int = 0
-    early_stopping_min_delta: float = 0.0
-    learning_rate_schedule: str = "constant"
-    jit_compile: bool = False
-    jit_compile_loss: bool = False
-    grade_values: Sequence[float] | None = None
-    label_values: Sequence[float] | None = None
-    loss_diagnostics: bool = False
-    checkpoint_epochs: int = 1
-    checkpoint_minutes: float = 0.0
-    steps_per_execution: int = 1
-    resume: bool = True
-
-
 class ModelBuilder(Protocol):
     """Builds a model: `models.model_builder(...)`, or a builder of TFR."""
 
@@ -111,7 +40,7 @@ class ModelBuilder(Protocol):
 class Fitter:
     """Trains with any loss by key, and keeps the best epoch by a ranking metric.
 
-    `checkpoints/` and `tensorboard/` appear under `hparams.model_dir`. Interrupted
+    `checkpoints/` and `tensorboard/` appear under `config.model_dir`. Interrupted
     training goes on from the last checkpoint, with the same result as without the
     interruption.
     """
@@ -120,60 +49,90 @@ class Fitter:
         self,
         model_builder: ModelBuilder,
         dataset_builder: lists_datasets.ListsDatasets,
-        hparams: Hparams,
+        config: TrainingConfig,
         strategy: tf.distribute.Strategy | None = None,
         before_writing: Callable[[], None] = lambda: None,
         callbacks: Sequence[tf.keras.callbacks.Callback] = (),
+        *,
+        loss_params: Mapping[str, Any] | None = None,
+        convention: Convention | None = None,
+        grade_values: Sequence[float] | None = None,
+        label_values: Sequence[float] | None = None,
+        resume: bool = True,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        loss_weights: Any = None,
+        min_delta: float = 0.0,
     ):
         """Initialises the fitter.
 
         Args:
             model_builder: builds the model.
             dataset_builder: gives the data.
-            hparams: hyper-parameters.
+            config: the settings of the training, with `model_dir`. Those of the data,
+                the model and the devices, and how long lists are batched, do not count.
             strategy: the strategy under which to train; None for one device. A strategy
                 for several workers must be created before TensorFlow does anything.
             before_writing: called by the writer before anything is written.
             callbacks: further callbacks for `fit`, after all others.
+            loss_params: arguments of the loss, by default those of `config.loss`.
+            convention: what the metrics mean, by default as `config.evaluation` says.
+            grade_values: if given, the model's outputs are logits of grades, and these
+                are the grades' values; labels are then distributions over grades.
+            label_values: the label that each of these grades stands for in the
+                monitored metric; 0, 1, ... by default.
+            resume: whether training goes on from the checkpoints in `model_dir`; else
+                they are replaced.
+            steps_per_epoch: number of batches of an epoch; a whole pass over the lists
+                by default.
+            validation_steps: number of batches to validate on; all by default.
+            loss_weights: factor of the loss, as `compile` takes it.
+            min_delta: smallest difference of `monitor` that counts as an improvement.
 
         Raises:
             ValueError: if the loss, a parameter of it, the optimizer, the monitored
                 metric or the schedule is unknown.
         """
-        loss = losses.get(hparams.loss, **hparams.loss_params)
-        if hparams.jit_compile_loss and strategy is not None:
+        assert config.model_dir is not None
+        key, monitor, epochs = config.loss.loss, config.monitor, config.num_epochs
+        params = config.loss.arguments() if loss_params is None else dict(loss_params)
+        loss = losses.get(key, **params)
+        if config.jit_compile_loss and strategy is not None:
             losses.JitCompiledLoss(loss).check_replicas(strategy.num_replicas_in_sync)
-        hparams.convention.metric_arguments(hparams.monitor)
+        self._convention = convention or config.evaluation.convention()
+        self._convention.metric_arguments(monitor)
         self._model_builder = model_builder
         self._dataset_builder = dataset_builder
+        self._config = config
         self._strategy = strategy
         self._callbacks = callbacks
-        self._steps = hparams.steps_per_epoch or dataset_builder.train.num_batches
-        steps, epochs = self._steps, hparams.num_epochs
-        self._hparams = copy.copy(hparams)
-        self._hparams.monitor = monitor = plain_name(hparams.monitor)
-        self._hparams.loss_params = schedules.loss_parameters(
-            hparams.loss, hparams.loss_params, hparams.loss_schedules, steps, epochs
+        self._grade_values, self._label_values = grade_values, label_values
+        self._steps_per_epoch = steps_per_epoch
+        self._validation_steps = validation_steps
+        self._loss_weights = loss_weights
+        self._steps = steps = steps_per_epoch or dataset_builder.train.num_batches
+        self._loss_params = schedules.loss_parameters(
+            key, params, config.loss.schedules, steps, epochs
         )
         self._learning_rate = schedules.learning_rate(
-            hparams.learning_rate_schedule, hparams.learning_rate, steps, epochs
+            config.learning_rate_schedule, config.learning_rate, steps, epochs
         )
-        self._optimizer_class = type(tf.keras.optimizers.get(hparams.optimizer))
-        if hparams.loss_schedules:
+        self._optimizer_class = type(tf.keras.optimizers.get(config.optimizer))
+        if config.loss.schedules:
             # Schedules only rise or only fall: so a value out of range at the end is
             # found now, and not after hours.
             self.build_loss().set_step(steps * epochs)
         self._training = checkpoints.ResumableTraining(
-            os.path.join(hparams.model_dir, "checkpoints"),
+            os.path.join(config.model_dir, "checkpoints"),
             monitor=f"val_{monitor}",
             higher_is_better=higher_is_better(monitor),
-            patience=hparams.early_stopping_patience,
-            min_delta=hparams.early_stopping_min_delta,
+            patience=config.early_stopping_patience,
+            min_delta=min_delta,
             writer=self.is_writer,
-            every=hparams.checkpoint_epochs,
-            resume=hparams.resume,
+            every=config.checkpoint_epochs,
+            resume=resume,
             before_writing=before_writing,
-            minutes=hparams.checkpoint_minutes,
+            minutes=config.checkpoint_minutes,
             strategy=strategy,
         )
 
@@ -184,18 +143,13 @@ class Fitter:
 
     def build_loss(self) -> tf.keras.losses.Loss:
         """Returns the loss to train with."""
-        hparams = self._hparams
-        params = dict(hparams.loss_params)
-        if hparams.loss_reduction is not None:
-            params["reduction"] = hparams.loss_reduction
-        return losses.get(hparams.loss, **params)
+        return losses.get(self._config.loss.loss, **self._loss_params)
 
     def build_metrics(self) -> list[tf.keras.metrics.Metric]:
         """Returns the metrics of each epoch: the monitored one."""
-        hparams = self._hparams
         return [
-            hparams.convention.keras_metric(
-                hparams.monitor, hparams.grade_values, hparams.label_values
+            self._convention.keras_metric(
+                self._config.monitor, self._grade_values, self._label_values
             )
         ]
 
@@ -210,7 +164,7 @@ class Fitter:
         """
         callbacks = [*self._guards(model, valid), self._training]
         if self.is_writer and importlib.util.find_spec("tensorboard") is not None:
-            logs = os.path.join(self._hparams.model_dir, "tensorboard")
+            logs = os.path.join(str(self._config.model_dir), "tensorboard")
             callbacks.append(late_tensorboard.LateTensorBoard(logs))
         elif self.is_writer:
             say(
@@ -228,8 +182,8 @@ class Fitter:
 
     def _batch(self, epoch: int, batch: int) -> tuple:
         """Returns a training batch again, by epoch and number, both counted from 0."""
-        steps = self._hparams.steps_per_epoch
-        return next(iter(self._dataset_builder.batches_of([epoch], steps).skip(batch)))
+        batches = self._dataset_builder.batches_of([epoch], self._steps_per_epoch)
+        return next(iter(batches.skip(batch)))
 
     def train_and_validate(self, verbose: int = 0) -> checkpoints.Trained:
         """Trains, validates after each epoch, and returns the best epoch's model.
@@ -240,14 +194,13 @@ class Fitter:
         Raises:
             FloatingPointError: if the loss becomes NaN or infinite.
         """
-        hparams = self._hparams
         with replicas.scope(self._strategy), telling.without_logged(_SLOW_CALLBACK):
             model, first = self._compiled()
             progress = self._training.restore(model)
             if verbose and progress.has_begun:
                 print(f"Going on after {progress.describe()}.")
             valid = self._dataset_builder.build_valid_dataset()
-            valid = valid.take(hparams.validation_steps or -1)
+            valid = valid.take(self._validation_steps or -1)
             callbacks = [*first, *self.build_callbacks(model, valid), *self._callbacks]
             shown = verbose if self.is_writer else 0
             with termination.heeded():
@@ -256,14 +209,14 @@ class Fitter:
                     last, done = progress.epochs + 1, progress.batches
                     self._fit(model, last, valid, callbacks, shown, done)
                 if not (progress.stopped or model.stop_training):
-                    self._fit(model, hparams.num_epochs, valid, callbacks, shown)
+                    self._fit(model, self._config.num_epochs, valid, callbacks, shown)
         # The writer may still be writing the checkpoint that the others will read.
         self.wait_for_all()
         # Built outside the strategy, so that one worker alone can read and use it.
         best = self._model_builder.build()
         self._training.restore_best(best)
-        if hparams.grade_values is not None:
-            best = models.with_expected_grade(best, hparams.grade_values)
+        if self._grade_values is not None:
+            best = models.with_expected_grade(best, self._grade_values)
         return checkpoints.Trained(best, progress.history, progress.best_epoch)
 
     def _make_metrics(self, model: tf.keras.Model, valid: tf.data.Dataset) -> None:
@@ -293,7 +246,7 @@ class Fitter:
         if epochs == last:
             return
         # One iterator serves all epochs: ending one takes as long as several steps.
-        steps, data = self._hparams.steps_per_epoch, self._dataset_builder
+        steps, data = self._steps_per_epoch, self._dataset_builder
         model.fit(
             data.batches_of(range(epochs, last), steps, done),
             steps_per_epoch=self._steps - done,
@@ -311,31 +264,31 @@ class Fitter:
 
     def _compiled(self) -> tuple[tf.keras.Model, list[tf.keras.callbacks.Callback]]:
         """Returns a compiled model, and the callbacks that come before the others."""
-        hparams = self._hparams
+        config = self._config
         model = self._model_builder.build()
         loss = self.build_loss()
         # It comes first: the other callbacks take its values from the logs.
         first, diagnostics = [], []
         if isinstance(loss, losses.RankingLoss):
             first.append(losses.LossAnnealing(loss))
-            if hparams.loss_diagnostics:
+            if config.loss.loss_diagnostics:
                 diagnostics = loss.diagnostics()
         warn = logging.warning if self.is_writer else lambda line: None
-        if hparams.loss_diagnostics:
+        if config.loss.loss_diagnostics:
             sample = self._dataset_builder.batches_of([0])
             first.append(diagnosis.TrainingDiagnosis(sample, loss, warn=warn))
         else:
             first.append(diagnosis.LossWatch(warn))
-        if hparams.jit_compile_loss:
+        if config.jit_compile_loss:
             loss = losses.JitCompiledLoss(loss)
         model.compile(
             optimizer=self._optimizer_class(learning_rate=self._learning_rate),
             loss=loss,
             metrics=[*self.build_metrics(), *diagnostics],
             weighted_metrics=[],  # Weights are for the loss only.
-            loss_weights=hparams.loss_weights,
+            loss_weights=self._loss_weights,
             steps_per_execution=self._steps_at_a_time(),
-            jit_compile=hparams.jit_compile,
+            jit_compile=config.jit_compile,
         )
         # Otherwise the first step would create variables, and be traced twice.
         model.optimizer.build(model.trainable_variables)
@@ -343,7 +296,7 @@ class Fitter:
 
     def _steps_at_a_time(self) -> int:
         """Returns the number of steps of an execution."""
-        wanted = self._hparams.steps_per_execution
+        wanted = self._config.steps_per_execution
         if which_keras.IS_KERAS_2:
             return wanted
         # Otherwise the last execution would run into the batches of the next epoch.

@@ -84,7 +84,7 @@ class ServedFitter(fitter.Fitter):
                 loss=model.loss,
                 metrics=self.build_metrics(),
                 weighted_metrics=[],
-                loss_weights=self._hparams.loss_weights,
+                loss_weights=self._loss_weights,
             )
             return copy
 
@@ -111,9 +111,9 @@ class ServedFitter(fitter.Fitter):
         epochs = self._training.progress.epochs
         if epochs == last:
             return
-        steps = self._hparams.steps_per_epoch
-        numbers = range(epochs, last + _SPARE)
-        batches = self._dataset_builder.batches_of(numbers, steps, done)
+        batches = self._dataset_builder.batches_of(
+            range(epochs, last + _SPARE), self._steps_per_epoch, done
+        )
         feed = parameter_servers.Feed(batches, self._cluster.own.host)
         model.fit(
             feed.dataset("training"),
