@@ -17,7 +17,7 @@ from absl import flags
 
 from pipelines.flags import config_flags
 from pipelines.start import command
-from tfr_ext.training.config import EvaluationConfig
+from tfr_ext.training.evaluation_config import EvaluationConfig
 from tfr_ext.training.evaluator import evaluate as evaluate_as
 
 FLAGS = flags.FLAGS

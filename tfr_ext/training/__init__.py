@@ -6,14 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfr_ext.training.config import (
-        DataConfig,
-        EvaluationConfig,
-        LossConfig,
-        MetricsConfig,
-        ModelConfig,
-        TrainingConfig,
-    )
+    from tfr_ext.training.config import MetricsConfig, TrainingConfig
+    from tfr_ext.training.data_config import DataConfig
+    from tfr_ext.training.evaluation_config import EvaluationConfig
     from tfr_ext.training.evaluator import EvaluationResult, evaluate
     from tfr_ext.training.exporting.finished_runs import (
         ExportConfig,
@@ -21,6 +16,7 @@ if TYPE_CHECKING:
         export_runs,
     )
     from tfr_ext.training.fusing.run_fuser import FusionConfig, FusionResult, fuse
+    from tfr_ext.training.model_config import LossConfig, ModelConfig
     from tfr_ext.training.ranking.list_ranker import RankingResult, rank
     from tfr_ext.training.ranking.rank_config import RankConfig
     from tfr_ext.training.trainer import TrainingResult, train
@@ -54,7 +50,10 @@ _MODULES = {
     "fusing.run_fuser": ("FusionConfig", "FusionResult", "fuse"),
     "ranking.list_ranker": ("RankingResult", "rank"),
     "ranking.rank_config": ("RankConfig",),
-    "config": tuple(name for name in __all__ if name.endswith("Config")),
+    "config": ("MetricsConfig", "TrainingConfig"),
+    "data_config": ("DataConfig",),
+    "evaluation_config": ("EvaluationConfig",),
+    "model_config": ("LossConfig", "ModelConfig"),
 }
 
 

@@ -16,7 +16,7 @@ from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.score_files import read_scores
 from tfr_ext.evaluation.trec import read_qrels, read_run
 from tfr_ext.training import exporter, outputs, run_file, written
-from tfr_ext.training.config import EvaluationConfig
+from tfr_ext.training.evaluation_config import EvaluationConfig
 from tfr_ext.training.ranking.loaded_scorers import (
     TreesScorer,
     check_features,
@@ -161,7 +161,9 @@ def _evaluate(
             outputs.write_trec(
                 files.directory, one.lists, one.scores, one.tag, judged[split], split
             )
-        write_atomically(files.path("flags.cfg"), run_file.of_evaluation(config))
+        write_atomically(
+            files.path("flags.cfg"), run_file.of_scoring(config, "evaluate")
+        )
         write_atomically(
             files.path("metrics.json"),
             outputs.as_json(

@@ -12,7 +12,7 @@ from typing import Any
 from tfr_ext.core import setting_kinds
 from tfr_ext.core.setting_kinds import KINDS, Parameters, Setting
 from tfr_ext.core.settings import Place, Settings, build, given, places
-from tfr_ext.training.config import EvaluationConfig, TrainingConfig
+from tfr_ext.training.config import TrainingConfig
 
 # Settings that say how to run, not what to run: another value does not make another
 # run.
@@ -34,8 +34,6 @@ _START = "# Runs again by: python -m pipelines.{} "
 _IN_MEMORY = (
     "# Trained in Python on lists in memory: runs again by train(settings, splits)."
 )
-_EVALUATION = "# Runs again by: python -m pipelines.evaluate --flagfile=THIS_FILE"
-_FUSION = "# Runs again by: python -m pipelines.fuse --flagfile=THIS_FILE"
 _DATA = "# The data that it read: SHA-256 "
 _NOT_SET = "(not set)"
 
@@ -71,14 +69,15 @@ def of_training(config: Any, data: str, in_memory: bool = False) -> str:
     return "\n".join([start, f"{_DATA}{data}", *lines(config)]) + "\n"
 
 
-def of_evaluation(config: EvaluationConfig) -> str:
-    """Returns the text of the flag file of an evaluation."""
-    return "\n".join([_EVALUATION, *lines(config, without=["output_dir"])]) + "\n"
+def of_scoring(config: Settings, command: str) -> str:
+    """Returns the text of the flag file of an evaluation or a fusion.
 
-
-def of_fusion(config: Settings) -> str:
-    """Returns the text of the flag file of a fusion."""
-    return "\n".join([_FUSION, *lines(config, without=["output_dir"])]) + "\n"
+    Args:
+        config: its settings.
+        command: the command that does it.
+    """
+    start = f"{_START.format(command)}--flagfile=THIS_FILE"
+    return "\n".join([start, *lines(config, without=["output_dir"])]) + "\n"
 
 
 def is_of_training(text: str, command: str = TrainingConfig.COMMAND) -> bool:

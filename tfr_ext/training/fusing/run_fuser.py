@@ -339,7 +339,7 @@ def _write(
         scores = one.scores(found.weights)
         tag = f"fusion_{config.fusion}"
         outputs.write_trec(files.directory, one.lists, scores, tag, one.judged, split)
-    write_atomically(files.path("flags.cfg"), run_file.of_fusion(config))
+    write_atomically(files.path("flags.cfg"), run_file.of_scoring(config, "fuse"))
     reports = [run.report for run in fused if run.report]
     seeds = {report.get("seed") for report in reports}
     content: dict[str, Any] = {
