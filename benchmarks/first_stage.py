@@ -23,8 +23,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from tfr_ext import gbm  # noqa: E402
 from tfr_ext.core.telling import say  # noqa: E402
 from tfr_ext.evaluation import trec  # noqa: E402
+from tfr_ext.sources import data_splits, long_lists  # noqa: E402
 from tfr_ext.training import DataConfig, MetricsConfig  # noqa: E402
-from tfr_ext.training.sources import data_splits, reranking  # noqa: E402
 
 DEPTH = 150
 
@@ -73,7 +73,7 @@ def rank(fold: int, data_dir: pathlib.Path, output: pathlib.Path) -> None:
     trec.write_run(
         str(output / "train.trec"), train, result.model.score_lists(train), "LambdaMART"
     )
-    best = reranking.rerank(test, [str(output / "test.trec")], DEPTH)
+    best = long_lists.rerank(test, [str(output / "test.trec")], DEPTH)
     relevant, kept = ((lists.labels > 0).sum() for lists in (test, best))
     say(
         f"Fold {fold}: test NDCG@10 {result.metrics['test']['ndcg_10']:.4f}; "

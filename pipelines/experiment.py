@@ -35,8 +35,8 @@ from tfr_ext.core import telling
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
 from tfr_ext.evaluation import comparable, comparison
-from tfr_ext.training.data_config import DataConfig
-from tfr_ext.training.sources import data_splits
+from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.sources import data_splits
 from tfr_ext.version import __version__
 
 FLAGS = flags.FLAGS
@@ -150,7 +150,7 @@ def _run(work: _Experiment) -> None:
     files = experiment_files.files(output_dir)
     files.check(data_splits.paths(work.data))
     base = work.base
-    if work.data.is_random and work.data.data_seed is None:
+    if data_splits.is_random(work.data) and work.data.data_seed is None:
         same = f"--data_seed={seeds[0]}"  # All seeds get the same queries.
         base = {name: [*given, same] for name, given in base.items()}
     plan = cells.Plan(

@@ -23,7 +23,6 @@ from pipelines.preparing import (
     beam_runner,
     report,
     shard_directory,
-    source_pieces,
     work_units,
     worker_processes,
 )
@@ -34,19 +33,18 @@ from tfr_ext.core import telling
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
 from tfr_ext.data.letor.byte_ranges import Survey
+from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.sources import data_splits, named_sources
+from tfr_ext.sources.source import SPLITS, Division, Piece
 from tfr_ext.training import run_file
-from tfr_ext.training.data_config import COLUMNS, DataConfig
-from tfr_ext.training.sources import data_splits
-from tfr_ext.training.sources.source import SPLITS
 from tfr_ext.version import __version__
 
 FLAGS = flags.FLAGS
 
-# The settings that say which lists there are. The other data flags are left to
-# training.
+# The settings that say which lists there are, besides those of the source's own. The
+# other data flags are left to training.
 _SOURCE = re.compile(
     "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing|(data_)?seed"
-    f"|synthetic_.*|elwc_.*|{'|'.join(COLUMNS)}"
 )
 _MOST_USED = (
     *("output_dir", "dataset", "train_path", "valid_path", "test_path"),
@@ -81,7 +79,8 @@ def _prepare(config: PreparationConfig, source: DataConfig) -> None:
     directory = config.output_dir or ""
     facts = _source_facts(source)
     _tell_of_others(source)
-    division = source_pieces.divide(source, max(1, int(config.shard_megabytes * 1e6)))
+    piece_bytes = max(1, int(config.shard_megabytes * 1e6))
+    division = named_sources.source(source).divide(piece_bytes)
     shard_directory.check_source(directory, division.files)
     plan = _plan(config, facts, division.files)
     place = shard_directory.begin(directory, plan, config.overwrite)
@@ -100,7 +99,7 @@ def _write(
     config: PreparationConfig,
     source: DataConfig,
     place: str,
-    division: source_pieces.Division,
+    division: Division,
     plan: Mapping[str, Any],
 ) -> None:
     """Writes all shards in `place`, and finishes them where they belong."""
@@ -130,22 +129,21 @@ def _write(
 
 def _source_facts(source: DataConfig) -> dict[str, Any]:
     """Returns the settings that say which lists there are, for JSON."""
-    kept = {}
+    kept, own = {}, named_sources.kind(source.dataset).settings
     for place in places(DataConfig):
-        kind, value = place.key.partition("_")[0], place.value(source)
-        if place.key in COLUMNS and value == place.default:
-            kind = "table"
-        if _SOURCE.fullmatch(place.key) and (
-            kind not in ("synthetic", "elwc", "table") or kind == source.dataset
-        ):
+        if place.key in own or _SOURCE.fullmatch(place.key):
+            value = place.value(source)
             kept[place.key] = list(value) if isinstance(value, tuple) else value
     return kept
 
 
 def _tell_of_others(source: DataConfig) -> None:
     """Prints the settings that make no difference to shards."""
+    of_sources = {n for kind in named_sources.SOURCES.values() for n in kind.settings}
     for place in places(DataConfig):
-        if not _SOURCE.fullmatch(place.key) and place.value(source) != place.default:
+        if place.key in of_sources or _SOURCE.fullmatch(place.key):
+            continue
+        if place.value(source) != place.default:
             (line,) = run_file.lines_of(place, place.value(source))
             telling.say(f"{line} does not change the shards; training applies it.")
 
@@ -166,7 +164,7 @@ def _units(
     config: PreparationConfig,
     source: DataConfig,
     directory: str,
-    division: source_pieces.Division,
+    division: Division,
 ) -> list[Unit]:
     """Returns what each worker reads and writes."""
     pieces = division.pieces
@@ -225,7 +223,7 @@ def _units(
 def _survey(
     config: PreparationConfig,
     directory: str,
-    pieces: Sequence[source_pieces.Piece],
+    pieces: Sequence[Piece],
     num_features: int | None,
 ) -> list[Survey]:
     """Reads the training data once, before it is written."""

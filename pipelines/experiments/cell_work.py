@@ -18,10 +18,9 @@ from pipelines.flags import config_flags, wording
 from pipelines.start import command, failures
 from tfr_ext.core import telling
 from tfr_ext.core.settings import Settings, places
+from tfr_ext.sources import named_sources
 from tfr_ext.training.config import TrainingConfig
-from tfr_ext.training.data_config import COLUMNS, DataConfig
 from tfr_ext.training.run_file import NOT_PART_OF_A_RUN
-from tfr_ext.training.sources import checksums
 from tfr_ext.version import __version__
 
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
@@ -74,18 +73,13 @@ def identity(
 
 def _data_source(parsed: config_flags.Parsed) -> tuple[str, ...]:
     """Returns the texts of the flags that say which data is read."""
-    names = [
-        *(*_WHERE_DATA_IS, "dataset", "manual_dir", "missing", "num_features"),
-        "rerank_run",
-        *COLUMNS,
-        *(
-            place.key
-            for place in places(DataConfig)
-            if place.key.startswith(("elwc_", "stream", "synthetic_"))
-        ),
-    ]
     data = parsed.settings.data
-    seed = [str(data.random_seed)] if data.dataset == "synthetic" else []
+    kind = named_sources.kind(data.dataset)
+    names = (
+        *(*_WHERE_DATA_IS, "dataset", "manual_dir", "missing", "num_features"),
+        *("rerank_run", "stream", *kind.settings),
+    )
+    seed = [str(data.random_seed)] * kind.is_drawn
     return (*(parsed.texts[name] for name in names), *seed)
 
 
@@ -111,7 +105,7 @@ def _cells(plan: Plan) -> list[Cell]:
                     data = kind.data(config)
                     source = (*_data_source(parsed), data.missing)
                     if source not in digests:
-                        digests[source] = checksums.of_data(data)
+                        digests[source] = named_sources.source(data).digest()
                     if (kind.command, *source) not in checked:
                         checked.add((kind.command, *source))
                         kind.check_data(config)

@@ -9,7 +9,7 @@ from pipelines.experiments import selection
 from tfr_ext.core.setting_kinds import HIGHEST_SEED
 from tfr_ext.core.settings import Settings, setting
 from tfr_ext.evaluation.queries import plain_name
-from tfr_ext.training.data_config import DEFAULT_SEED
+from tfr_ext.settings.data_config import DEFAULT_SEED
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,10 +14,10 @@ from tfr_ext.core.settings import Settings, nested, same_setting, setting
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries, trec
+from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.sources import data_splits, wanted_labels
 from tfr_ext.training import outputs, written
 from tfr_ext.training.config import MetricsConfig, TrainingConfig
-from tfr_ext.training.data_config import DataConfig
-from tfr_ext.training.sources import data_splits, wanted_labels
 from tfr_ext.version import __version__
 
 PATHS = ("run_path", "valid_run_path")

@@ -12,10 +12,10 @@ from pipelines.experiments.cells import Kind
 from tfr_ext.gbm import gbm_trainer
 from tfr_ext.gbm.gbm_config import GbmConfig
 from tfr_ext.models.trees import gbm_model
+from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.sources import data_splits
 from tfr_ext.training import run_directory, training_checks
 from tfr_ext.training.config import TrainingConfig
-from tfr_ext.training.data_config import DataConfig
-from tfr_ext.training.ranking import loaded_scorers
 from tfr_ext.training.trainer import train
 
 # Cells are short: saving each epoch would take much of their time.
@@ -61,7 +61,7 @@ def _defaults_of_gbm(threads: int, keep_models: bool) -> Sequence[str]:
 
 
 def _data_with_missing(config: GbmConfig | foreign_runs.RunConfig) -> DataConfig:
-    return loaded_scorers.with_missing(config.data)
+    return data_splits.with_missing(config.data)
 
 
 def _evaluate_run(

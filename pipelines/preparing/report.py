@@ -8,8 +8,8 @@ from typing import Any
 
 from pipelines.preparing.work_units import Written
 from tfr_ext.data.elwc import manifest, writing
-from tfr_ext.training.sources import data_splits
-from tfr_ext.training.sources.source import SPLITS
+from tfr_ext.sources import data_splits
+from tfr_ext.sources.source import SPLITS
 
 
 def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Manifest:

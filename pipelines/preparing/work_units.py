@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from pipelines.preparing.source_pieces import Piece
 from tfr_ext.core import json_files, telling
 from tfr_ext.data.elwc import manifest, writing
 from tfr_ext.data.letor.byte_ranges import Survey
+from tfr_ext.sources.source import Piece
 
 WORK_DIRECTORY = ".prepare"
 ERROR_FILE = "error.json"

@@ -8,9 +8,9 @@ import pytest
 from tests.helpers import make_lists, needs_tfr
 from tfr_ext import data, evaluation, losses
 from tfr_ext.core import grades
+from tfr_ext.sources import wanted_labels as pipeline_labels
 from tfr_ext.training import heads
 from tfr_ext.training.diagnosis import label_fit
-from tfr_ext.training.sources import wanted_labels as pipeline_labels
 
 
 def with_shares(shares):

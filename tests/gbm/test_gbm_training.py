@@ -12,8 +12,8 @@ import pytest
 from tests.helpers import make_lists
 from tfr_ext import evaluation, gbm
 from tfr_ext.gbm import boosters
+from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import DataConfig, MetricsConfig, outputs
-from tfr_ext.training.sources.data_splits import Splits
 
 
 def learnable(num_lists, seed):

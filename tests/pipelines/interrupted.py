@@ -2,7 +2,7 @@
 
 python -m tests.pipelines.interrupted SIGNAL WHERE FUNCTION COMMAND FLAGS
 
-The first call of FUNCTION, such as `tfr_ext.training.sources.data_splits.load`, sends
+The first call of FUNCTION, such as `tfr_ext.sources.data_splits.load`, sends
 the signal, such as SIGINT, to all processes of the command, as a terminal does. WHERE
 says what it does then: 'waits' for it, goes 'on', 'drops' it, makes 'another' error of
 it, or gets it in the middle of 'native' code.

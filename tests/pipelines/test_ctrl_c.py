@@ -92,14 +92,14 @@ def test_while_flags_are_read(command, tmp_path):
     "command, function, line",
     [
         ("compare", "tfr_ext.evaluation.runs.read", "Stopped.\n"),
-        ("evaluate", "tfr_ext.training.sources.data_splits.load_test", "Stopped.\n"),
+        ("evaluate", "tfr_ext.sources.data_splits.load_test", "Stopped.\n"),
         ("experiment", "pipelines.experiments.cells.parse_methods", GOES_ON),
         ("export", "tfr_ext.training.run_directory.flag_file", "Stopped.\n"),
         ("fuse", "tfr_ext.training.fusing.fused_runs.find", "Stopped.\n"),
-        ("prepare", "pipelines.preparing.source_pieces.divide", GOES_ON),
+        ("prepare", "tfr_ext.sources.named_sources.source", GOES_ON),
         ("rank", "tfr_ext.data.file_names.find_files", "Stopped.\n"),
-        ("train", "tfr_ext.training.sources.data_splits.load", GOES_ON),
-        ("train_gbm", "tfr_ext.training.sources.data_splits.load", "Stopped.\n"),
+        ("train", "tfr_ext.sources.data_splits.load", GOES_ON),
+        ("train_gbm", "tfr_ext.sources.data_splits.load", "Stopped.\n"),
     ],
 )
 def test_at_work(command, function, line, tmp_path):
@@ -108,7 +108,7 @@ def test_at_work(command, function, line, tmp_path):
 
 
 # What is around the work is one for all commands.
-EVALUATING = ("tfr_ext.training.sources.data_splits.load_test", "evaluate")
+EVALUATING = ("tfr_ext.sources.data_splits.load_test", "evaluate")
 
 
 @pytest.mark.parametrize("where", ["drops", "another"])
@@ -157,8 +157,8 @@ def test_a_signal_to_end_in_training(function, place, tmp_path):
 @pytest.mark.parametrize("command", ["train", "prepare"])
 def test_what_began_anew_goes_on_without_that_flag(command, tmp_path):
     function = {
-        "train": "tfr_ext.training.sources.data_splits.load",
-        "prepare": "pipelines.preparing.source_pieces.divide",
+        "train": "tfr_ext.sources.data_splits.load",
+        "prepare": "tfr_ext.sources.named_sources.source",
     }[command]
     more = [*flags(command, tmp_path), "--overwrite"]
     done = interrupted("waits", function, command, *more)

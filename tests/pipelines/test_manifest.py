@@ -6,12 +6,11 @@ import shutil
 
 import pytest
 
-from pipelines.preparing import source_pieces
 from tests.elwc_files import write_manifest, write_shards
 from tests.helpers import make_lists
 from tfr_ext import data
+from tfr_ext.sources import elwc_source
 from tfr_ext.training import DataConfig
-from tfr_ext.training.sources import elwc_source
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +112,7 @@ def test_the_number_of_features_is_told_with_its_shard(prepared, tmp_path):
     )
     config = DataConfig(dataset="elwc", data_dir=directory)
     source = elwc_source.ElwcSource(config)
-    (first, _) = source_pieces._divide_elwc(config, source).pieces["train"]
+    (first, _) = source.divide(1).pieces["train"]
     for how in (
         lambda: read(directory),
         lambda: stream(directory),

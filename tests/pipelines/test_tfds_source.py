@@ -10,9 +10,9 @@ from tests.commands import run_command
 from tests.datasets import layouts
 from tests.helpers import assert_same_lists
 from tfr_ext import data
+from tfr_ext.sources import named_sources
+from tfr_ext.sources.source import SPLITS
 from tfr_ext.training import DataConfig
-from tfr_ext.training.sources import data_splits, tfds_source
-from tfr_ext.training.sources.source import SPLITS
 
 SMALL = ("--hidden_sizes=4", "--num_epochs=1", "--batch_size=4", "--verbose=silent")
 
@@ -36,8 +36,8 @@ def files(tmp_path):
 def test_the_same_lists_as_from_text(config, files):
     fold = files / "MQ2008" / "Fold1"
     layouts.write_fold(fold, 46)
-    by_name = data_splits.source(config)
-    text = data_splits.source(
+    by_name = named_sources.source(config)
+    text = named_sources.source(
         DataConfig(
             dataset="text",
             train_path=fold / "train.txt",
@@ -60,13 +60,13 @@ def test_a_data_set_without_validation_split(config, files):
     )
     # So that queries of 'train' are held out for it.
     config = dataclasses.replace(config, dataset="istella/main")
-    assert list(data_splits.source(config).splits) == ["train", "test"]
+    assert list(named_sources.source(config).splits) == ["train", "test"]
 
 
 def test_distributions_reach_the_batches(config, files):
     layouts.write_covid(files)
     config = dataclasses.replace(config, dataset="covid_mlia/fold2")
-    train = data_splits.source(config).read("train", None)
+    train = named_sources.source(config).read("train", None)
     _, labels = next(iter(data.BatchedLists(train, 1, num_grades=3).dataset()))
     np.testing.assert_array_equal(labels[0], train.label_distributions[:2])
     assert 0 < float(np.max(labels)) < 1  # Neither is one-hot.
@@ -90,14 +90,14 @@ def test_distributions_reach_the_batches(config, files):
 def test_settings_that_do_not_fit(config, changes, parts):
     config = dataclasses.replace(config, **changes)
     with pytest.raises(ValueError) as error:
-        data_splits.source(config)
+        named_sources.source(config)
     for part in parts:
         assert part in str(error.value)
 
 
 def test_a_model_of_another_width(config, files):
     layouts.write_fold(files / "MQ2008" / "Fold1", 46)
-    source = tfds_source.TfdsSource(config)
+    source = named_sources.TfdsSource(config)
     with pytest.raises(ValueError, match="expects 45 features(.*) has 46"):
         source.read("test", 45)
 

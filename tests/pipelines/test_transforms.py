@@ -184,19 +184,19 @@ SCRIPT = textwrap.dedent(
     from pipelines.start import failures
     from tests.helpers import make_lists, with_distributions
     from tfr_ext.core import telling
-    from tfr_ext.training.sources import data_splits
+    from tfr_ext.sources import named_sources
+    from tfr_ext.sources.source import Source
 
-    class Judged:
+    class Judged(Source):
         # A source of lists with label distributions, all in 'train'.
         splits = ("train",)
 
-        def read(self, split, num_features):
+        def _read(self, split, num_features):
             lists = make_lists([6, 9] * 8, labels=[0] * 120)
             return with_distributions(lists)
 
     train.define_flags()
-    other = data_splits.source
-    data_splits.source = lambda f: Judged() if f.dataset == "judged" else other(f)
+    named_sources.SOURCES["judged"] = Judged
     own = ("binarize_labels", "dataset", "feature_transforms", "first_stage_feature",
            "grade_values", "label_weights", "list_size", "loss", "loss_param",
            "max_label")

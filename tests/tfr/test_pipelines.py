@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tests.helpers import make_lists, needs_tfr
 from tfr_ext import data, losses, models
+from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
     DataConfig,
     MetricsConfig,
@@ -16,7 +17,6 @@ from tfr_ext.training import (
     exporter,
     train,
 )
-from tfr_ext.training.sources.data_splits import Splits
 
 pytestmark = needs_tfr
 LISTS = make_lists([4, 3, 5, 2] * 6)

@@ -12,6 +12,7 @@ from tests.files import write_letor
 from tests.helpers import make_lists
 from tfr_ext import Ranker, data
 from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.sources import named_sources
 from tfr_ext.training import (
     DataConfig,
     EvaluationConfig,
@@ -24,7 +25,6 @@ from tfr_ext.training import (
     run_file,
     train,
 )
-from tfr_ext.training.sources import data_splits
 
 
 def gappy():
@@ -164,7 +164,7 @@ def test_features_that_protos_lack_are_missing_in_training_and_serving(
             model_dir=str(tmp_path / "run"),
         )
     )
-    lists = data_splits.source(config).read("test", None)
+    lists = named_sources.source(config).read("test", None)
     absent = np.isnan(lists.features) | (lists.features == config.missing_value)
     assert absent.sum() > 40
     scores = exporter.load_scorer(result.paths["export"]).scores(lists, 4)
@@ -204,7 +204,7 @@ def test_gaps_of_files_are_nan_only_if_asked_for(kind, tmp_path):
 
     def read(missing):
         settings = DataConfig(dataset=kind, test_path=str(path), missing=missing)
-        return data_splits.source(settings).read("test", None).features
+        return named_sources.source(settings).read("test", None).features
 
     for missing in ("mean", "indicator"):
         np.testing.assert_allclose(read(missing), lists.features, rtol=1e-6)

@@ -12,6 +12,7 @@ from tests.files import write_letor
 from tests.helpers import make_lists
 from tests.tables import frame, tabular
 from tfr_ext import data, losses
+from tfr_ext.sources import data_splits, named_sources
 from tfr_ext.training import (
     DataConfig,
     MetricsConfig,
@@ -19,7 +20,6 @@ from tfr_ext.training import (
     TrainingConfig,
     train,
 )
-from tfr_ext.training.sources import checksums, data_splits
 
 SPLITS = ("train", "valid", "test")
 CONFIG = TrainingConfig(
@@ -91,7 +91,10 @@ def test_tables_train_as_text_does(trained, ending, settings):
     for name in ("metrics.json", "run.trec", "per_query.tsv", "qrels.trec"):
         texts = [open(run.paths[name]).read() for run in (expected, result)]
         assert texts[0] == texts[1], name
-    same = checksums.of_data(config.data) == checksums.of_data(as_text.data)
+    same = (
+        named_sources.source(config.data).digest()
+        == named_sources.source(as_text.data).digest()
+    )
     assert same == (not settings)
 
 
@@ -150,7 +153,10 @@ def test_a_run_knows_its_weights(trained, tmp_path):
     told = "`train_path=.* then, `train_path="
     with pytest.raises(ValueError, match=told):
         train(dataclasses.replace(config, data=other))
-    assert checksums.of_data(other) != checksums.of_data(config.data)
+    assert (
+        named_sources.source(other).digest()
+        != named_sources.source(config.data).digest()
+    )
 
 
 def test_features_are_those_of_the_training_files_by_name(files, tmp_path, capsys):

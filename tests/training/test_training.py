@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.commands import run_command
 from tests.helpers import assert_within, metric_ranges
 from tfr_ext import data
+from tfr_ext.sources import data_splits
 from tfr_ext.training import (
     DataConfig,
     EvaluationConfig,
@@ -22,7 +23,6 @@ from tfr_ext.training import (
     exporter,
     train,
 )
-from tfr_ext.training.sources import data_splits
 
 CONFIG = TrainingConfig(
     data=DataConfig(synthetic_num_queries=30, synthetic_list_size=6),

@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,38 +62,25 @@ def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> N
 def run_lines(
     lists: RankingLists, scores: np.ndarray, tag: str, topn: int | None = None
 ) -> Iterator[str]:
-    """Returns the lines of a TREC run.
+    """Returns the lines of a TREC run, `topn` at most of each list if it is given.
 
-    Args:
-        lists: see `write_run`.
-        scores: see `write_run`.
-        tag: see `write_run`.
-        topn: maximum number of items per list; None for all.
-
-    Raises:
-        ValueError: see `write_run`.
+    The other arguments, and errors, are those of `write_run`.
     """
     tag = text_files.encoded_name(text_files.check_word(tag, "the name of the run"))
-    return _run_lines(QueryNames()(lists.query_ids), lists, scores, tag, topn)
-
-
-def _run_lines(
-    queries: Sequence[str],
-    lists: RankingLists,
-    scores: np.ndarray,
-    tag: str,
-    topn: int | None,
-) -> Iterator[str]:
-    names = document_names(lists)
+    queries, names = QueryNames()(lists.query_ids), document_names(lists)
     splits = lists.row_splits.tolist()
-    for query, start, end in zip(queries, splits, splits[1:]):
-        given = np.asarray(scores[start:end])
-        # In the order of the given scores, which may have a higher precision.
-        order = best_first(given)[:topn]
-        order = order[given[order] > -np.inf]
-        falling = _falling(given[order].astype(np.float32)).tolist()
-        for rank, (i, score) in enumerate(zip(order.tolist(), falling), 1):
-            yield f"{query} Q0 {names[start + i]} {rank} {score:.9g} {tag}\n"
+
+    def lines() -> Iterator[str]:
+        for query, start, end in zip(queries, splits, splits[1:]):
+            given = np.asarray(scores[start:end])
+            # In the order of the given scores, which may have a higher precision.
+            order = best_first(given)[:topn]
+            order = order[given[order] > -np.inf]
+            falling = _falling(given[order].astype(np.float32)).tolist()
+            for rank, (i, score) in enumerate(zip(order.tolist(), falling), 1):
+                yield f"{query} Q0 {names[start + i]} {rank} {score:.9g} {tag}\n"
+
+    return lines()
 
 
 def best_first(scores: np.ndarray) -> np.ndarray:
@@ -176,11 +163,8 @@ class TrecRun:
         """Returns the queries of the run that no lists judge."""
         names = QueryNames()
         judged = {name for lists in several for name in names(lists.query_ids)}
-        return [
-            query
-            for query, name in zip(self.documents, self.encoded)
-            if name not in judged
-        ]
+        names_of = zip(self.documents, self.encoded)
+        return [query for query, name in names_of if name not in judged]
 
     def only(self, several: Iterable[RankingLists]) -> TrecRun:
         """Returns the run without documents that judged lists do not have.
@@ -219,9 +203,7 @@ class TrecRun:
         ranks = np.full(len(scores), -np.inf)
         for start, end in zip(joined.row_splits, joined.row_splits[1:]):
             found = [i for i in range(start, end) if scores[i] > -np.inf]
-            # Sorting is stable: first by falling name, then by falling score.
-            found.sort(key=lambda i: names[i], reverse=True)
-            found.sort(key=lambda i: -scores[i])
+            found.sort(key=lambda i: (scores[i], names[i]), reverse=True)
             ranks[found] = -np.arange(1.0, len(found) + 1)
         return joined, ranks
 
@@ -305,29 +287,24 @@ def read_run(path: str, lists: RankingLists | None = None) -> TrecRun:
             written, or if no query of the run is judged.
         OSError: if the file cannot be read.
     """
-    run: dict[str, dict[str, float]] = {}
     first_tag = ""
-    for number, line in text_files.read_lines(path):
-        cells = text_files.words(line)
-        if not cells:
-            continue
-        try:
-            query, middle, document, rank, text, tag = cells[:6]
-            score = decimals.parse_number(text)
-            if not abs(score) < _INFINITE or not _is_one_line(line, cells, 6):
-                raise ValueError
-            if query[0] == "#" and not (_is_count(middle) and _is_count(rank)):
-                continue
-        except ValueError:
-            if cells[0].startswith("#"):
-                continue
-            raise _malformed(path, number, line, _RUN) from None
-        documents = run.setdefault(query, {})
-        if document in documents:
-            raise _twice(path, number, document, query)
-        documents[document] = float(np.float32(score))
+
+    def score(line: str, cells: list[str]) -> float | None:
+        nonlocal first_tag
+        query, middle, _, rank, text, tag = cells[:6]
+        found = decimals.parse_number(text)
+        # Words after the tag may be another line, after one that ends with CR.
+        if not abs(found) < _INFINITE or (len(cells) > 6 and "\r" in line):
+            return None
+        if query[0] == "#" and not (
+            _COUNT.fullmatch(middle) and _COUNT.fullmatch(rank)
+        ):
+            return None
         first_tag = first_tag or tag
-    found = TrecRun(_encoded_in(path, run), text_files.encoded_name(first_tag))
+        return float(np.float32(found))
+
+    documents = _read(path, _RUN, score)
+    found = TrecRun(documents, text_files.encoded_name(first_tag))
     if lists is not None and len(found.missing(lists)) == lists.num_lists:
         raise ValueError(f"{path}: no query of the run is among the judged queries.")
     return found
@@ -359,69 +336,61 @@ def read_qrels(path: str) -> RankingLists:
         >>> lists.query_ids, lists.doc_ids, lists.labels.tolist()
         (['q1', 'q2'], ['a', 'b', 'a'], [2.0, 0.0, 1.0])
     """
-    judged: dict[str, dict[str, int]] = {}
     known: dict[str, int] = {}
+
+    def grade(line: str, cells: list[str]) -> int | None:
+        query, middle, _, text = cells
+        if text not in known:
+            known[text] = decimals.parse_integer(text, _HIGHEST_GRADE)
+        return None if query[0] == "#" and not _COUNT.fullmatch(middle) else known[text]
+
+    judged = _read(path, _QRELS, grade)
+    if not judged:
+        raise ValueError(f"{path}: expected at least one judgement. Found: none.")
+    labels = [label for of_query in judged.values() for label in of_query.values()]
+    return RankingLists(
+        features=np.zeros([len(labels), 0], np.float32),
+        labels=np.maximum(np.array(labels, np.float32), 0),
+        row_splits=np.cumsum([0, *map(len, judged.values())]),
+        query_ids=list(judged),
+        doc_ids=[document for of_query in judged.values() for document in of_query],
+    )
+
+
+def _read(
+    path: str, expected: str, value_of: Callable[[str, list[str]], Any]
+) -> dict[str, Mapping[str, Any]]:
+    """Returns a value of each document of each query, by their encoded names.
+
+    Of a line and its words, `value_of` returns None or raises a ValueError if they are
+    not as expected, and may then be a comment.
+    """
+    found: dict[str, dict[str, Any]] = {}
     for number, line in text_files.read_lines(path):
         cells = text_files.words(line)
         if not cells:
             continue
         try:
-            query, middle, document, grade = cells
-            if grade not in known:
-                known[grade] = decimals.parse_integer(grade, _HIGHEST_GRADE)
-            if not _is_one_line(line, cells, 4):
-                raise ValueError
-            if query[0] == "#" and not _is_count(middle):
-                continue
+            value = value_of(line, cells)
         except ValueError:
-            if cells[0].startswith("#"):
-                continue
-            raise _malformed(path, number, line, _QRELS) from None
-        of_query = judged.setdefault(query, {})
-        if document in of_query:
-            raise _twice(path, number, document, query)
-        of_query[document] = known[grade]
-    if not judged:
-        raise ValueError(f"{path}: expected at least one judgement. Found: none.")
-    found = _encoded_in(path, judged)
-    labels = [grade for of_query in found.values() for grade in of_query.values()]
-    return RankingLists(
-        features=np.zeros([len(labels), 0], np.float32),
-        labels=np.maximum(np.array(labels, np.float32), 0),
-        row_splits=np.cumsum([0, *map(len, found.values())]),
-        query_ids=list(found),
-        doc_ids=[document for of_query in found.values() for document in of_query],
-    )
-
-
-def _is_one_line(line: str, cells: Sequence[str], fields: int) -> bool:
-    """False for words after the fields that another line ending with CR may be."""
-    return len(cells) == fields or "\r" not in line
-
-
-def _is_count(word: str) -> bool:
-    return _COUNT.fullmatch(word) is not None
-
-
-def _malformed(path: str, number: int, line: str, expected: str) -> ValueError:
-    found = line.strip()
-    hint = ""
-    if found.startswith("{"):  # As ranx writes them, if it is not told otherwise.
-        hint = "\nIf this is JSON of ranx, save it as TREC: save(PATH, kind='trec')"
-    return ValueError(
-        f"{path}:{number}: expected {expected}. Found: {found[:60]!r}{hint}"
-    )
-
-
-def _twice(path: str, number: int, document: str, query: str) -> ValueError:
-    return ValueError(
-        f"{path}:{number}: document {document!r} comes twice for query {query!r}."
-    )
-
-
-def _encoded_in(
-    path: str, found: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Mapping[str, Any]]:
+            value = None
+        if value is None and cells[0].startswith("#"):
+            continue
+        if value is None:
+            start = line.strip()[:60]
+            hint = "\nIf this is JSON of ranx, save it as TREC: save(PATH, kind='trec')"
+            raise ValueError(
+                f"{path}:{number}: expected {expected}. Found: {start!r}"
+                + hint * start.startswith("{")  # As ranx writes it by default.
+            )
+        query, _, document = cells[:3]
+        documents = found.setdefault(query, {})
+        if document in documents:
+            raise ValueError(
+                f"{path}:{number}: document {document!r} comes twice for query "
+                f"{query!r}."
+            )
+        documents[document] = value
     try:
         return _encoded(found)
     except ValueError as error:

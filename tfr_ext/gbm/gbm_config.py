@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from tfr_ext.core.setting_kinds import HIGHEST_SEED
 from tfr_ext.core.settings import Settings, given, nested, same_setting, setting
 from tfr_ext.gbm.gradient_objective import HESSIANS
+from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.training.config import MetricsConfig, TrainingConfig
-from tfr_ext.training.data_config import DataConfig
 
 LAMBDARANK, YETIRANK = "lambdarank", "yetirank"
 # The settings that CatBoost's symmetric trees do not have.

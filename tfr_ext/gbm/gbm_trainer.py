@@ -17,15 +17,9 @@ from tfr_ext.evaluation import queries
 from tfr_ext.gbm import boosters, chosen_objective
 from tfr_ext.gbm.gbm_config import LAMBDARANK, YETIRANK, GbmConfig
 from tfr_ext.models.trees import gbm_model
+from tfr_ext.sources import data_splits, wanted_labels
 from tfr_ext.training import outputs, run_directory, run_report
 from tfr_ext.training.diagnosis import label_fit
-from tfr_ext.training.ranking import loaded_scorers
-from tfr_ext.training.sources import (
-    checksums,
-    data_splits,
-    memory_source,
-    wanted_labels,
-)
 
 # The files of a run, in the order in which they are removed.
 _OF_RUN = [name for name in outputs.RUN_FILES if name not in run_directory.OF_NETWORKS]
@@ -98,9 +92,7 @@ def train(config: GbmConfig, splits: data_splits.Splits | None = None) -> GbmRes
     """
     if config.model_dir is None:
         raise ValueError("`model_dir` must be given: training writes its files there.")
-    origin = None
-    if splits is not None:
-        origin = memory_source.MemorySource(config.data, splits)
+    origin = data_splits.in_memory(config.data, splits)
     check(config)
     with lock.alone(config.model_dir, "training"):
         return _train(config, origin)
@@ -132,7 +124,7 @@ def check_data(config: GbmConfig) -> None:
         ValueError: if it does not fit, or has errors.
         OSError: if it cannot be read.
     """
-    _check_labels(config, data_splits.load(loaded_scorers.with_missing(config.data)))
+    _check_labels(config, data_splits.load(data_splits.with_missing(config.data)))
 
 
 def run_files(config: GbmConfig, in_memory: bool = False) -> _GbmDirectory:
@@ -153,14 +145,13 @@ class _GbmDirectory(run_directory.RunDirectory):
         return self.is_finished
 
 
-def _train(config: GbmConfig, origin: memory_source.MemorySource | None) -> GbmResult:
+def _train(config: GbmConfig, origin: data_splits.MemorySource | None) -> GbmResult:
     directory = run_files(config, origin is not None)
     files = directory.files
     directory.check()
-    data = loaded_scorers.with_missing(config.data)
-    source = checksums.DigestedSource(data, origin)
-    splits = data_splits.load(data, source)
-    directory.check_data(source.hexdigest())
+    data = data_splits.with_missing(config.data)
+    splits = data_splits.load(data, origin)
+    directory.check_data(splits.digest)
     if not config.overwrite and directory.is_finished:
         say(f"The run in {files.directory} is finished: there is nothing to do.")
         found = outputs.read_metrics(files.path("metrics.json"))

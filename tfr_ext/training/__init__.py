@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfr_ext.settings.data_config import DataConfig
     from tfr_ext.training.config import MetricsConfig, TrainingConfig
-    from tfr_ext.training.data_config import DataConfig
     from tfr_ext.training.evaluation_config import EvaluationConfig
     from tfr_ext.training.evaluator import EvaluationResult, evaluate
     from tfr_ext.training.exporting.finished_runs import (
@@ -44,16 +44,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "evaluator": ("EvaluationResult", "evaluate"),
-    "trainer": ("TrainingResult", "train"),
-    "exporting.finished_runs": ("ExportConfig", "ExportResult", "export_runs"),
-    "fusing.run_fuser": ("FusionConfig", "FusionResult", "fuse"),
-    "ranking.list_ranker": ("RankingResult", "rank"),
-    "ranking.rank_config": ("RankConfig",),
-    "config": ("MetricsConfig", "TrainingConfig"),
-    "data_config": ("DataConfig",),
-    "evaluation_config": ("EvaluationConfig",),
-    "model_config": ("LossConfig", "ModelConfig"),
+    "training.evaluator": ("EvaluationResult", "evaluate"),
+    "training.trainer": ("TrainingResult", "train"),
+    "training.exporting.finished_runs": ("ExportConfig", "ExportResult", "export_runs"),
+    "training.fusing.run_fuser": ("FusionConfig", "FusionResult", "fuse"),
+    "training.ranking.list_ranker": ("RankingResult", "rank"),
+    "training.ranking.rank_config": ("RankConfig",),
+    "training.config": ("MetricsConfig", "TrainingConfig"),
+    "settings.data_config": ("DataConfig",),
+    "training.evaluation_config": ("EvaluationConfig",),
+    "training.model_config": ("LossConfig", "ModelConfig"),
 }
 
 
@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
     """Imports a name when it is used: `diagnosis`, also in here, needs none of them."""
     for module, names in _MODULES.items():
         if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            return getattr(importlib.import_module(f"tfr_ext.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

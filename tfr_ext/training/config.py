@@ -20,7 +20,7 @@ from tfr_ext.data.batches.batching import MAX_PADDING
 from tfr_ext.evaluation.queries import DEFAULT_METRICS, Convention, plain_name
 from tfr_ext.metrics import keras_metrics
 from tfr_ext.models.combination import COMBINATIONS
-from tfr_ext.training.data_config import DataConfig
+from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.training.model_config import LossConfig, ModelConfig
 
 LEARNING_RATE_FORMS = (

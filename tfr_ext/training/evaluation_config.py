@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from tfr_ext.core.settings import Settings, given, nested, places, setting
+from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.training.config import MetricsConfig
-from tfr_ext.training.data_config import DataConfig
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,15 +15,14 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.score_files import read_scores
 from tfr_ext.evaluation.trec import read_qrels, read_run
+from tfr_ext.sources import data_splits, long_lists, wanted_labels
 from tfr_ext.training import exporter, outputs, run_file, written
 from tfr_ext.training.evaluation_config import EvaluationConfig
 from tfr_ext.training.ranking.loaded_scorers import (
     TreesScorer,
     check_features,
     load_scorer,
-    with_missing,
 )
-from tfr_ext.training.sources import data_splits, long_lists, wanted_labels
 
 _FILES = (
     *("metrics.json", "per_query.tsv", *outputs.trec_files("test")),
@@ -131,7 +130,7 @@ def _evaluate(
         convention.objective(name)
     scorer = None if config.export is None else load_scorer(config.export)
     if isinstance(scorer, TreesScorer):
-        config = dataclasses.replace(config, data=with_missing(config.data))
+        config = dataclasses.replace(config, data=data_splits.with_missing(config.data))
     wanted = wanted_labels.from_config(config.data)
     found = _found(config, wanted, scorer, with_valid=files is not None)
     judged, cuts = {}, {}

@@ -16,11 +16,11 @@ from tfr_ext.models.transforms.transform_forms import (
     FeatureTransforms,
     feature_transforms,
 )
+from tfr_ext.sources import data_splits
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.ensembles import members
 from tfr_ext.training.fitting import checkpoints, process_state, run_progress
-from tfr_ext.training.sources import data_splits
 
 # Added to the seed of a run for that of the noise.
 _NOISE_SEED = 1 << 16

@@ -8,10 +8,10 @@ from typing import Any
 
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import given
+from tfr_ext.sources import data_splits
 from tfr_ext.training import outputs, run_file, written
 from tfr_ext.training.ensembles import members
 from tfr_ext.training.fitting import run_progress
-from tfr_ext.training.sources import data_splits
 
 _ANEW = "Name another directory, or start again in this one with `overwrite=True`."
 # What training a network writes until it ends.
@@ -89,7 +89,7 @@ class RunDirectory:
         """Checks that a run in the directory read the same data.
 
         Args:
-            digest: the digest of the data, see `checksums.of_data`.
+            digest: the digest of the data, see `sources.source.Source.digest`.
 
         Raises:
             ValueError: if that run read other data.

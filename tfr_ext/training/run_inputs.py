@@ -10,10 +10,10 @@ from tfr_ext import losses
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say, warn
 from tfr_ext.evaluation import queries
+from tfr_ext.sources import data_splits
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.diagnosis import label_fit
-from tfr_ext.training.sources import checksums, data_splits, memory_source
 
 
 class RunInputs:
@@ -22,28 +22,26 @@ class RunInputs:
     Attributes:
         checked: what the settings say before any data is read.
         splits: the lists, read and described when `load` is called.
-        digest: the digest of the data.
+        given: the lists in memory, if there are any.
         head: the output of the model, with its values.
     """
 
     splits: data_splits.Splits
-    digest: str
     head: heads.Head
 
-    def __init__(
-        self, config: TrainingConfig, origin: memory_source.MemorySource | None
-    ):
+    def __init__(self, config: TrainingConfig, given: data_splits.Splits | None):
         """Checks the settings; nothing is read.
 
         Args:
             config: the settings.
-            origin: lists in memory, if there are any.
+            given: lists in memory, if there are any.
 
         Raises:
             ValueError: if a setting is wrong.
         """
         self._config = config
-        self.origin = origin
+        self.given = given
+        self._origin = data_splits.in_memory(config.data, given)
         self.checked = training_checks.check(config)
 
     def load(self) -> None:
@@ -56,9 +54,7 @@ class RunInputs:
         if hasattr(self, "splits"):
             return
         config = self._config
-        source = checksums.DigestedSource(config.data, self.origin)
-        splits = data_splits.load(config.data, source)
-        self.digest = source.hexdigest()
+        splits = data_splits.load(config.data, self._origin)
         self.head = self.checked.head.with_values(
             splits.train, config.evaluation.max_label
         )

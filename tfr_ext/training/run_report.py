@@ -12,11 +12,11 @@ from tfr_ext.core.files import write_atomically
 from tfr_ext.core.telling import say
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.evaluation import queries
+from tfr_ext.sources import data_splits
 from tfr_ext.training import outputs, written
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.exporting import run_export
 from tfr_ext.training.fitting.checkpoints import Trained
-from tfr_ext.training.sources import data_splits
 from tfr_ext.version import __version__
 
 
@@ -24,7 +24,6 @@ def write(
     config: TrainingConfig,
     names: Sequence[str],
     labels: str,
-    digest: str,
     files: written.Files,
     trained: Trained,
     splits: data_splits.Splits,
@@ -37,7 +36,6 @@ def write(
         config: the settings.
         names: names of the metrics.
         labels: a description of the labels, in words.
-        digest: the digest of the data.
         files: the files of the run.
         trained: the model and its history.
         splits: the lists.
@@ -70,7 +68,7 @@ def write(
     exported = None
     if config.export_model:
         exported = run_export.export_models(
-            [run_export.ExportedRun(config, splits, trained.model, content, digest)],
+            [run_export.ExportedRun(config, splits, trained.model, content)],
             files.path("export"),
         )
     best = (

@@ -17,6 +17,7 @@ from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
+from tfr_ext.sources import data_splits
 from tfr_ext.training import (
     outputs,
     restoring,
@@ -38,7 +39,6 @@ from tfr_ext.training.fitting import (
     served_fitter,
     user_callbacks,
 )
-from tfr_ext.training.sources import data_splits, memory_source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,10 +139,7 @@ def _train(
         parameter_servers.serve(lambda: run_directory.RunDirectory(config).is_finished)
         return TrainingResult({}, {}, 0, {}, _no_model)
     strategy = _prepare_tensorflow(config)
-    origin = None
-    if splits is not None:
-        origin = memory_source.MemorySource(config.data, splits)
-    inputs = run_inputs.RunInputs(config, origin)
+    inputs = run_inputs.RunInputs(config, splits)
     user_callbacks.check_objects(callbacks)
     if callbacks and min(config.num_models, config.parallel_models) > 1:
         raise ValueError(
@@ -209,7 +206,7 @@ class _Run:
         self._inputs = inputs
         self._callbacks = callbacks
         self._before_writing = before_writing
-        in_memory = inputs.origin is not None
+        in_memory = inputs.given is not None
         self._directory = run_directory.RunDirectory(config, in_memory)
 
     def train_alone(self) -> TrainingResult:
@@ -226,7 +223,7 @@ class _Run:
         config, inputs, directory = self._config, self._inputs, self._directory
         directory.check()
         inputs.load()
-        directory.check_data(inputs.digest)
+        directory.check_data(inputs.splits.digest)
         if not config.overwrite and directory.is_finished:
             return self._found()
         if config.num_models > 1:
@@ -244,7 +241,6 @@ class _Run:
                 config,
                 inputs.checked.names,
                 inputs.checked.labels.describe(),
-                inputs.digest,
                 directory.files,
                 trained,
                 inputs.splits,
@@ -272,9 +268,8 @@ class _Run:
         assert inputs.loss_params is not None  # Warnings are told once for all models.
         configs = members.configs(config)
         if config.parallel_models > 1:
-            split_lists = None if inputs.origin is None else inputs.origin.original
             member_processes.train(
-                config, configs, train_member, split_lists, self._begin
+                config, configs, train_member, inputs.given, self._begin
             )
             # They are finished: what follows reads their results.
             configs = [dataclasses.replace(one, overwrite=False) for one in configs]
@@ -380,8 +375,5 @@ def train_member(
     """
     _choose_devices(config)
     strategy = _prepare_tensorflow(config)
-    origin = None
-    if splits is not None:
-        origin = memory_source.MemorySource(config.data, splits)
-    inputs = run_inputs.RunInputs(config, origin)
+    inputs = run_inputs.RunInputs(config, splits)
     _Run(config, strategy, inputs, (), before_writing).train_alone()

@@ -12,8 +12,8 @@ from tests.elwc_files import elwc, put, write
 from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.data.elwc import diagnosis, parsing
+from tfr_ext.sources import data_splits, elwc_source
 from tfr_ext.training import DataConfig
-from tfr_ext.training.sources import data_splits, elwc_source
 
 NAMES = [f"custom_features_{i}" for i in range(1, 6)]
 WIDE, AGE = "vector", "age"

@@ -12,8 +12,8 @@ from absl import flags
 from pipelines.flags import config_flags
 from tests.files import write_text
 from tfr_ext import data
-from tfr_ext.training.data_config import DataConfig
-from tfr_ext.training.sources import data_splits
+from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.sources import data_splits
 
 FLAGS = flags.FLAGS
 

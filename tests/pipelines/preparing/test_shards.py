@@ -18,8 +18,8 @@ from tests.pipelines.preparing.shards import (
     text_flags,
 )
 from tfr_ext.data.elwc import manifest
-from tfr_ext.training.data_config import DEFAULT_SEED
-from tfr_ext.training.sources.source import SPLITS
+from tfr_ext.settings.data_config import DEFAULT_SEED
+from tfr_ext.sources.source import SPLITS
 
 
 @pytest.mark.parametrize("held_out", [(), ("valid",), ("valid", "test")])
@@ -154,7 +154,7 @@ def test_a_query_in_two_files(tmp_path, run):
 def test_errors_of_the_flags(tmp_path, run):
     out = f"--output_dir={tmp_path / 'out'}"
     given = text_flags(tmp_path)
-    with pytest.raises(ValueError, match="--dataset=text needs --train_path"):
+    with pytest.raises(ValueError, match="`dataset=.text.` needs `train_path`"):
         run("--dataset=text", f"--test_path={tmp_path / 'train.txt'}", out)
     with pytest.raises(ValueError, match="index 6 is out of range, expected 1 to 5"):
         run(*given, out, "--num_features=5")

@@ -20,7 +20,7 @@ from tests.pipelines.preparing.shards import (
     text_flags,
 )
 from tfr_ext import data
-from tfr_ext.training.sources.source import SPLITS
+from tfr_ext.sources.source import SPLITS
 
 
 def test_training_on_shards_is_training_on_the_text(tmp_path):

@@ -19,6 +19,7 @@ from tests.files import content
 from tests.helpers import make_lists
 from tfr_ext import Ranker, data
 from tfr_ext.core.setting_kinds import HIGHEST_SEED
+from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
     DataConfig,
     ExportConfig,
@@ -31,7 +32,6 @@ from tfr_ext.training import (
     written,
 )
 from tfr_ext.training.exporting import parity
-from tfr_ext.training.sources.data_splits import Splits
 
 LISTS = Splits(*(make_lists([4] * 8, seed=seed) for seed in range(3)))
 SMALL = TrainingConfig(

@@ -13,6 +13,7 @@ from tests.commands import run_command, told
 from tests.files import content
 from tests.helpers import make_lists
 from tfr_ext import data, models
+from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
     DataConfig,
     ExportConfig,
@@ -25,7 +26,6 @@ from tfr_ext.training import (
     train,
 )
 from tfr_ext.training.exporting import parity
-from tfr_ext.training.sources.data_splits import Splits
 
 SMALL = TrainingConfig(
     data=DataConfig(synthetic_num_queries=30, synthetic_list_size=6),

@@ -118,25 +118,6 @@ class Widths:
 
 
 @dataclasses.dataclass(frozen=True)
-class Item:
-    """What an example says.
-
-    Attributes:
-        features: float32 features, without those of the context.
-        label: the label; negative if the item was not judged.
-        doc_id: its name, if it has one.
-        distribution: its label distribution, if it has one.
-        weight: its weight, if it has one.
-    """
-
-    features: np.ndarray
-    label: np.float32
-    doc_id: str | None
-    distribution: np.ndarray | None
-    weight: np.float32 | None
-
-
-@dataclasses.dataclass(frozen=True)
 class Chunk:
     """What some records of a file say.
 
@@ -174,9 +155,8 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
         if not count:
             grades = _width(messages[0], schema.label_distribution) or None
         for message, kinds in zip(messages, found):
-            features = message.features.feature
-            for name in features:
-                if name not in kinds and (values := _values(features[name]))[0]:
+            for name in message.features.feature:
+                if name not in kinds and (values := _values(message, name))[0]:
                     kinds[name] = len(values[1]), values[0]
         if all(name in x for names, x in zip(wanted, found) for name in names):
             break
@@ -236,37 +216,32 @@ def parse_slowly(
     Raises:
         DataFormatError: if a record is wrong.
     """
-    items: list[Item] = []
+    items: list[tuple[Any, ...]] = []
     lengths: list[int] = []
     query_ids: list[str | None] = []
-    contexts: list[np.ndarray] = []
     for number, record in enumerate(records, first_record):
         where = f"record {number}"
         try:
             elwc = _parse(record)
-            query_id, context = parse_context(elwc.context, schema, widths)
+            names, missing = schema.context_features, schema.missing_value
+            context = _joined(elwc.context, names, widths.context, missing)
+            query_ids.append(_name(elwc.context, schema.query_id))
             for i, example in enumerate(elwc.examples, 1):
                 where = f"record {number}, example {i}"
-                items.append(parse_example(example, schema, widths))
+                items.append(_parse_example(example, context, schema, widths))
         except ValueError as error:
             raise DataFormatError(f"{where}: {error}", path) from None
         lengths.append(len(elwc.examples))
-        query_ids.append(query_id)
-        contexts.append(context)
-    features = np.stack([item.features for item in items])
-    features = np.concatenate([features, np.repeat(contexts, lengths, axis=0)], axis=1)
-    features, num_absent = filled(features, schema.missing_value)
-    doc_ids = [item.doc_id for item in items if item.doc_id is not None]
-    distributions = [x.distribution for x in items if x.distribution is not None]
-    weights = [item.weight for item in items if item.weight is not None]
+    features, labels, doc_ids, distributions, weights = zip(*items)
+    all_features, num_absent = filled(np.stack(features), schema.missing_value)
     return Chunk(
-        features,
-        np.array([item.label for item in items], np.float32),
+        all_features,
+        np.array(labels, np.float32),
         np.array(lengths),
         query_ids,
-        doc_ids if len(doc_ids) == len(items) else None,
-        np.stack(distributions) if distributions else None,
-        np.array(weights, np.float32) if weights else None,
+        None if None in doc_ids else list(doc_ids),
+        None if widths.grades is None else np.stack(distributions),
+        np.array(weights, np.float32) if schema.weight else None,
         num_absent,
     )
 
@@ -277,37 +252,11 @@ def filled(features: np.ndarray, missing_value: float) -> tuple[np.ndarray, int]
     return np.where(absent, np.float32(missing_value), features), int(absent.sum())
 
 
-def parse_context(
-    context: tf.train.Example, schema: ElwcSchema, widths: Widths
-) -> tuple[str | None, np.ndarray]:
-    """Reads the context of a list.
-
-    Returns:
-        The name of the query, if it has one, and the features of the context.
-
-    Raises:
-        ValueError: if something is wrong; the message says what was expected.
-    """
-    parts = [
-        _numbers(context, name, width, schema.missing_value)
-        for name, width in zip(schema.context_features, widths.context)
-    ]
-    features = np.concatenate([np.zeros(0, np.float32), *parts])
-    return _name(context, schema.query_id), features
-
-
-def parse_example(
-    example: tf.train.Example, schema: ElwcSchema, widths: Widths
-) -> Item:
-    """Reads an example.
-
-    Raises:
-        ValueError: if something is wrong; the message says what was expected.
-    """
-    parts = [
-        _numbers(example, name, width, schema.missing_value)
-        for name, width in zip(schema.features, widths.features)
-    ]
+def _parse_example(
+    example: tf.train.Example, context: np.ndarray, schema: ElwcSchema, widths: Widths
+) -> tuple[np.ndarray, np.float32, str | None, np.ndarray | None, np.float32 | None]:
+    """Returns features, label, document id, label distribution and weight."""
+    features = _joined(example, schema.features, widths.features, schema.missing_value)
     label = np.float32(0)
     if schema.label is not None:
         label += _numbers(example, schema.label, 1)[0]  # -0.0 becomes 0.0.
@@ -330,8 +279,7 @@ def parse_example(
         if label >= 0 and weight < 0:
             raise ValueError(f"{schema.weight!r} is {weight}, expected a number >= 0")
     doc_id = _name(example, schema.doc_id)
-    features = np.concatenate([np.zeros(0, np.float32), *parts])
-    return Item(features, label, doc_id, distribution, weight)
+    return np.concatenate([features, context]), label, doc_id, distribution, weight
 
 
 def _parse(record: bytes) -> Any:
@@ -361,11 +309,12 @@ def _other_kind(record: bytes) -> str:
 
 def _width(example: tf.train.Example, name: str) -> int:
     """Returns how many values a feature has; 0 if it is absent or has no name."""
-    return len(_values(example.features.feature.get(name))[1]) if name else 0
+    return len(_values(example, name)[1])
 
 
-def _values(feature: Any) -> tuple[str, Sequence[Any]]:
+def _values(example: tf.train.Example, name: str) -> tuple[str, Sequence[Any]]:
     """Returns the kind of a feature and its values; none of both if it is absent."""
+    feature = example.features.feature.get(name) if name else None
     kind = feature.WhichOneof("kind") if feature is not None else None
     values = getattr(feature, kind).value if kind else []
     return (str(kind), values) if len(values) else ("", [])
@@ -377,22 +326,26 @@ def _shown(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names[:8])) + (", ..." if names[8:] else "") or "nothing"
 
 
-def _numbers(
+def _joined(
     example: tf.train.Example,
-    name: str,
-    width: int,
-    missing_value: float | None = None,
+    names: Sequence[str],
+    widths: Sequence[int],
+    missing: float,
+) -> np.ndarray:
+    """Returns the numbers of several features in one array."""
+    parts = [_numbers(example, *one, missing) for one in zip(names, widths)]
+    return np.concatenate([np.zeros(0, np.float32), *parts])
+
+
+def _numbers(
+    example: tf.train.Example, name: str, width: int, missing_value: float | None = None
 ) -> np.ndarray:
     """Returns the numbers of a feature, which must be finite.
 
-    Args:
-        example: the example, or a context.
-        name: the feature.
-        width: how many numbers there must be.
-        missing_value: what becomes of absent ones, which are `ABSENT` here; NaN if they
-            may be NaN, too. None if they must be there.
+    They may be absent, and are then `ABSENT`, if there is a `missing_value`, and they
+    may be NaN if it is NaN.
     """
-    kind, values = _values(example.features.feature.get(name))
+    kind, values = _values(example, name)
     if not len(values):
         if missing_value is not None:
             return np.full(width, ABSENT)
@@ -421,7 +374,7 @@ def _numbers(
 
 def _name(example: tf.train.Example, name: str) -> str | None:
     """Returns the text of a feature; None if it is missing."""
-    kind, values = _values(example.features.feature.get(name)) if name else ("", [])
+    kind, values = _values(example, name)
     if not len(values):
         return None
     if kind == "float_list" or len(values) > 1:
@@ -434,11 +387,7 @@ def _name(example: tf.train.Example, name: str) -> str | None:
 
 
 def parse_name(value: bytes, name: str) -> str:
-    """Reads the name of a query or document.
-
-    Args:
-        value: the bytes.
-        name: the name of the feature, for messages.
+    """Returns the name of a query or document, the value of a feature `name`.
 
     Raises:
         ValueError: if it is not UTF-8, or empty.

@@ -48,16 +48,9 @@ def fields(
     doc_ids: Any,
     query_ids: Any,
 ) -> dict[str, Any]:
-    """Returns fields of `RankingLists`; arguments and errors as of `from_arrays`.
+    """Returns fields of `RankingLists`.
 
-    Args:
-        features: what `matrix` returned.
-        y: labels, or None.
-        group: sizes of the lists, or None.
-        qid: query of each row, or None.
-        weight: weights of items or lists, or None.
-        doc_ids: document ids, or None.
-        query_ids: names of the lists, or None.
+    Arguments and errors are those of `from_arrays`, but `features` is of `matrix`.
     """
     count = len(features)
     if (group is None) == (qid is None):
@@ -178,8 +171,8 @@ def not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
     if wrong.any():
         row = int(wrong.argmax())
         if np.isfinite(found[row]):
-            value = f"{numbers[row]:g}"
-            raise RowError(f"{name} is {value}, expected a number >= 0", row)
+            told = f"{name} is {numbers[row]:g}, expected a number >= 0"
+            raise RowError(told, row)
         raise _not_finite(name, numbers[row], row)
     return found
 
@@ -197,8 +190,7 @@ def weights(values: Any, lengths: np.ndarray) -> np.ndarray:
     numbers = _numbers("weight", values)
     items, lists = int(lengths.sum()), len(lengths)
     if numbers.shape in ((lists,), (lists, 1)) and lists != items:
-        flat = numbers.reshape([-1])
-        numbers = np.repeat(flat, lengths)
+        numbers = np.repeat(numbers.reshape([-1]), lengths)
     if numbers.shape not in ((items,), (items, 1)):
         raise ValueError(
             f"`weight` must have one number for each of the {items} rows of `X`, or "
@@ -227,9 +219,8 @@ def splits_of_sizes(group: Any, num_items: int) -> np.ndarray:
         )
     total = sizes.sum(dtype=np.float64)  # A sum of integers might overflow.
     if total != num_items:
-        hint = ""
-        if len(sizes) == num_items:
-            hint = " If it names the query of each row, it is `qid`."
+        is_qid = len(sizes) == num_items
+        hint = " If it names the query of each row, it is `qid`." * is_qid
         raise ValueError(
             f"The sizes in `group` sum to {total:.16g}, but `X` has {num_items} "
             f"rows.{hint}"
@@ -244,7 +235,7 @@ def splits_of_ids(
     begun: dict[str, int] | None = None,
     row_before: int = 0,
 ) -> tuple[np.ndarray, list[str]]:
-    """Returns the row splits of lists from the query id of each row.
+    """Returns the row splits and the queries of lists from the query id of each row.
 
     Args:
         qid: the id of each row; the rows of a query must be next to each other.
@@ -253,9 +244,6 @@ def splits_of_ids(
         begun: the row in which each query of the rows before these began; queries of
             these rows are added.
         row_before: number of rows before these.
-
-    Returns:
-        The splits, and the query of each list.
 
     Raises:
         ValueError: if the number of ids is wrong.
@@ -266,14 +254,14 @@ def splits_of_ids(
     starts = [row for row in range(len(ids)) if row == 0 or ids[row] != ids[row - 1]]
     first = {} if begun is None else begun
     for row in starts:
-        if ids[row] in first:
+        before = first.setdefault(ids[row], row_before + row)
+        if before != row_before + row:
             raise RowError(
-                f"query {ids[row]!r} began in row {first[ids[row]]} and other rows "
-                "came between; the rows of a query must be next to each other: sort "
-                f"them by {name}",
+                f"query {ids[row]!r} began in row {before} and other rows came "
+                "between; the rows of a query must be next to each other: sort them "
+                f"by {name}",
                 row,
             )
-        first[ids[row]] = row_before + row
     return np.array([*starts, num_items], np.int64), [ids[row] for row in starts]
 
 
@@ -337,8 +325,8 @@ def as_text(name: Any) -> str:
         return name.decode()
     if is_missing(name):
         return ""
-    whole = isinstance(name, (float, np.floating)) and np.isfinite(name)
-    return str(int(name) if whole and name == np.floor(name) else name)
+    whole = isinstance(name, (float, np.floating)) and float(name).is_integer()
+    return str(int(name) if whole else name)
 
 
 def is_missing(value: Any) -> bool:
@@ -355,18 +343,13 @@ def _numbers(argument: str, values: Any) -> np.ndarray:
     try:
         found = np.asarray(unmasked(values))
     except ValueError as error:  # Nested lists of different lengths.
-        raise ValueError(
-            f"`{argument}` must be an array of numbers: {error}."
-        ) from error
+        raise _no_numbers(argument, f": {error}") from error
     if found.dtype.kind == "O":
         found = _of_objects(argument, found)
     if found.dtype.kind not in "biuf":
-        raise ValueError(
-            f"`{argument}` must be an array of numbers. Received: {found.dtype}"
-            + WITHOUT_TEXT * (argument == "X" and found.dtype.kind in "US")
-            + "."
-            + " Complex data not supported." * (found.dtype.kind == "c")
-        )
+        hint = WITHOUT_TEXT * (argument == "X" and found.dtype.kind in "US")
+        more = ". Complex data not supported" * (found.dtype.kind == "c")
+        raise _no_numbers(argument, f". Received: {found.dtype}{hint}{more}")
     return found
 
 
@@ -388,17 +371,18 @@ def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
     """Returns an array of Python objects as numbers, with NaN for missing ones."""
     for place, value in np.ndenumerate(objects):
         if isinstance(value, (str, bytes)):
-            raise ValueError(
-                f"`{argument}` must be an array of numbers. Received: {value!r} at "
-                f"{list(place)}{WITHOUT_TEXT * (argument == 'X')}."
-            )
+            hint = WITHOUT_TEXT * (argument == "X")
+            told = f". Received: {value!r} at {list(place)}{hint}"
+            raise _no_numbers(argument, told)
     try:
         missing = np.vectorize(is_missing, otypes=[bool])(objects)
         return np.where(missing, np.nan, objects).astype(np.float64)
     except (OverflowError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"`{argument}` must be an array of numbers: {error}."
-        ) from error
+        raise _no_numbers(argument, f": {error}") from error
+
+
+def _no_numbers(argument: str, told: str) -> ValueError:
+    return ValueError(f"`{argument}` must be an array of numbers{told}.")
 
 
 def _float32(numbers: np.ndarray) -> np.ndarray:

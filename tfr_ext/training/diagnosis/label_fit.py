@@ -15,8 +15,8 @@ from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.queries import Convention
+from tfr_ext.sources.wanted_labels import AnyLists, found_highest
 from tfr_ext.training.diagnosis import suspect_labels
-from tfr_ext.training.sources.wanted_labels import AnyLists, found_highest
 
 
 def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:

@@ -10,9 +10,9 @@ from tfr_ext.core.files import check_may_write
 from tfr_ext.core.settings import Settings, given, setting
 from tfr_ext.core.telling import say
 from tfr_ext.models.combination import COMBINATIONS
+from tfr_ext.sources import data_splits
 from tfr_ext.training import heads, outputs, restoring, run_directory, run_file
 from tfr_ext.training.exporting import model_file, run_export
-from tfr_ext.training.sources import checksums, data_splits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,10 +162,8 @@ def _restored(directory: str) -> run_export.ExportedRun:
             f"{os.path.join(directory, 'flags.cfg')}: {error} Train the model again."
         ) from error
     config = dataclasses.replace(settings, model_dir=directory, overwrite=False)
-    source = checksums.DigestedSource(config.data)
-    splits = data_splits.load(config.data, source)
-    digest = source.hexdigest()
-    run_directory.RunDirectory(config).check_data(digest)
+    splits = data_splits.load(config.data)
+    run_directory.RunDirectory(config).check_data(splits.digest)
     head = heads.from_config(config).with_values(
         splits.train, config.evaluation.max_label
     )
@@ -174,5 +172,4 @@ def _restored(directory: str) -> run_export.ExportedRun:
         splits,
         restoring.best_model(config, splits, head),
         outputs.read_metrics(report),
-        digest,
     )

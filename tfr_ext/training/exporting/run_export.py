@@ -12,11 +12,11 @@ import tensorflow as tf
 from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
+from tfr_ext.sources import data_splits
 from tfr_ext.training import exporter
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.exporting import parity
 from tfr_ext.training.exporting.model_file import float_features
-from tfr_ext.training.sources import data_splits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,14 +28,12 @@ class ExportedRun:
         splits: its lists.
         model: its best model, which scores `[batch, list]`.
         report: the content of its `metrics.json`.
-        digest: the digest of its data.
     """
 
     config: TrainingConfig
     splits: data_splits.Splits
     model: tf.keras.Model
     report: Mapping[str, Any]
-    digest: str
 
     @property
     def directory(self) -> str:
@@ -60,7 +58,7 @@ class ExportedRun:
             "best_epoch": self.report["best_epoch"],
             "metrics": {split: self.report[split] for split in ("valid", "test")},
             "convention": self.report["convention"],
-            "data": {"sha256": self.digest},
+            "data": {"sha256": self.splits.digest},
         }
 
 

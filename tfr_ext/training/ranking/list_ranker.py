@@ -24,11 +24,11 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
 from tfr_ext.data.tables.frames import Columns
 from tfr_ext.evaluation import trec_names
-from tfr_ext.training.data_config import KEPT_MISSING
+from tfr_ext.settings.data_config import KEPT_MISSING
+from tfr_ext.sources import table_source
 from tfr_ext.training.ranking import loaded_scorers, ranked_formats
 from tfr_ext.training.ranking.loaded_scorers import ListScorer, load_scorer
 from tfr_ext.training.ranking.rank_config import STANDARD, RankConfig
-from tfr_ext.training.sources import table_source
 from tfr_ext.training.written import is_within
 
 

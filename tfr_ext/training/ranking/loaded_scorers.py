@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
@@ -13,7 +12,6 @@ from tfr_ext.core import json_files
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.trees import gbm_model
 from tfr_ext.training import exporter
-from tfr_ext.training.data_config import DataConfig
 
 
 class TreesScorer:
@@ -74,17 +72,6 @@ def load_scorer(path: str) -> exporter.ExportedScorer | TreesScorer:
             trees is not installed.
     """
     return TreesScorer(path) if gbm_model.are_in(path) else exporter.load_scorer(path)
-
-
-def with_missing(data: DataConfig) -> DataConfig:
-    """Returns settings with which missing features are read as NaN, for trees.
-
-    Args:
-        data: the settings.
-    """
-    if data.dataset not in ("elwc", "table", "text"):
-        return data  # There, each feature has a value.
-    return dataclasses.replace(data, missing="mean")  # Trees fill in nothing.
 
 
 class ListScorer(Protocol):

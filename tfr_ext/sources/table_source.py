@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
-from tfr_ext.data.file_names import find_files
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
 from tfr_ext.data.tables.frames import Columns
-from tfr_ext.training.data_config import DataConfig
-from tfr_ext.training.sources.source import SPLITS, not_weighted, paths
+from tfr_ext.settings.data_config import COLUMNS, DataConfig
+from tfr_ext.sources.source import FileSource, Piece, not_weighted
 
 _DOC_ID = "doc_id"  # The default column, which may be missing.
 
 
-class TableSource:
-    """CSV and Parquet files; a `Source`.
+class TableSource(FileSource):
+    """CSV and Parquet files.
 
     All splits have the features of the first one that is read.
     """
 
+    settings = COLUMNS
+
     def __init__(self, config: DataConfig):
-        """Finds out which splits have files.
+        """Checks the settings.
 
         Raises:
             ValueError: if settings do not fit each other.
         """
+        super().__init__(config)
         if not config.keeps_missing and config.missing_value != 0:
             raise ValueError(
                 f"{given('missing', config.missing)} is not for `dataset='table'`. "
                 "Cells of a table may be empty with `missing='mean'` or "
                 "`missing='indicator'`."
             )
-        self._config = config
         self._columns = Columns(
             config.label_column,
             config.query_column,
@@ -45,42 +46,29 @@ class TableSource:
             config.doc_id_column or None,
             config.keeps_missing,
         )
-        self.splits = [split for split in SPLITS if paths(config, split)]
 
-    def read(self, split: str, num_features: int | None) -> RankingLists:
-        """See `Source`."""
+    def know(self, columns: Collection[str]) -> None:
+        """See `Source`; `feature_columns` comes first."""
+        if self._columns.features is None:
+            features = tuple(columns)
+            self._columns = dataclasses.replace(self._columns, features=features)
+
+    def _read(self, split: str, num_features: int | None) -> RankingLists:
         files = self.files(split)
-        columns = self.columns(split, files)
+        columns = self._columns_of(split, files)
         lists = concatenate(table_files.read_files(files, columns))
         self._learn(lists, files[0], num_features)
         return lists
 
-    def find_features(self, num_features: int | None) -> None:
-        """Finds out which columns are features, for `columns`.
+    def _pieces(self, split: str, files: list[str], piece_bytes: int) -> list[Piece]:
+        columns = self._columns_of(split, files)
+        if split == "train":  # Its first file says which columns are features.
+            first = table_files.read_file(files[0], columns)
+            self._learn(first, files[0], self.config.num_features)
+            columns = self._columns_of(split, files)
+        return [TablePiece(path, columns) for path in files]
 
-        Args:
-            num_features: how many features there must be; None if any number will do.
-
-        Raises:
-            ValueError: if the first file has errors, or another number of features.
-        """
-        files = self.files("train")
-        first = table_files.read_file(files[0], self.columns("train", files))
-        self._learn(first, files[0], num_features)
-
-    def files(self, split: str) -> list[str]:
-        """Returns the files of a split.
-
-        Raises:
-            ValueError: if there are no files.
-        """
-        patterns = paths(self._config, split)
-        if not patterns:
-            other = "" if self._config.test_path else " (or `test_path` to evaluate)"
-            raise ValueError(f"`dataset='table'` needs `{split}_path`{other}.")
-        return find_files(patterns)
-
-    def columns(self, split: str, files: Sequence[str]) -> Columns:
+    def _columns_of(self, split: str, files: Sequence[str]) -> Columns:
         """Returns what the columns of a split mean.
 
         The default column of document names may be missing, and so may weights of lists
@@ -115,6 +103,22 @@ class TableSource:
         if others:
             line += f" Not used, as they are not numbers: {_listed(others)}."
         say(f"{line} (Choose others with `feature_columns`.)")
+
+
+@dataclasses.dataclass(frozen=True)
+class TablePiece(Piece):
+    """A CSV or Parquet file."""
+
+    path: str
+    columns: Columns
+
+    def read(self, num_features: int | None) -> Iterator[RankingLists]:
+        """See `Piece`."""
+        yield table_files.read_file(self.path, self.columns)
+
+    def locate(self, query_id: str) -> str:
+        """See `Piece`."""
+        return self.path
 
 
 def with_names(columns: Columns, path: str) -> Columns:

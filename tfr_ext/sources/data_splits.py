@@ -14,17 +14,12 @@ from tfr_ext.core.telling import say
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.evaluation import trec_names
-from tfr_ext.training.data_config import DataConfig
-from tfr_ext.training.sources import (
-    elwc_source,
-    long_lists,
-    plain_sources,
-    table_source,
-    tfds_source,
-    wanted_labels,
-)
-from tfr_ext.training.sources.source import SPLITS, Source
+from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.sources import long_lists, named_sources, wanted_labels
+from tfr_ext.sources.source import SPLITS, Source
+
+# Settings of where lists are read from.
+_PLACES = ("dataset", "data_dir", "manual_dir", "stream")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +31,7 @@ class Splits:
             `LongLists.as_dict`; None without it.
         elwc_features: the names of the features in ELWC files; None if they come from
             other files.
+        digest: the SHA-256 digest of their content as it was read.
     """
 
     train: RankingLists | StreamedLists
@@ -43,6 +39,54 @@ class Splits:
     test: RankingLists
     eval_cuts: Mapping[str, Any] | None = None
     elwc_features: ElwcFeatures | None = None
+    digest: str = ""
+
+
+class MemorySource(Source):
+    """Splits that the caller has read or made."""
+
+    splits = SPLITS
+
+    def __init__(self, config: DataConfig, splits: Splits):
+        """Checks that the settings do not name other lists.
+
+        Args:
+            config: settings of the data.
+            splits: the lists, all in memory.
+
+        Raises:
+            ValueError: if a setting names where to read lists, or `splits` does not
+                hold its training lists in memory.
+        """
+        super().__init__(config)
+        for name in (*_PLACES, *(f"{split}_path" for split in SPLITS)):
+            value = getattr(config, name)
+            if value != getattr(DataConfig(), name):
+                raise ValueError(
+                    f"{given(name, value)} has no effect, because `splits` has the "
+                    f"lists. Leave out `{name}` or `splits`."
+                )
+        if isinstance(splits.train, StreamedLists):
+            raise ValueError(
+                "`splits.train` must be RankingLists, which are in memory. Received: "
+                "StreamedLists."
+            )
+        self._original = splits
+        self.elwc_features = splits.elwc_features
+
+    def _read(self, split: str, num_features: int | None) -> RankingLists:
+        lists: RankingLists = getattr(self._original, split)
+        if num_features not in (None, lists.num_features):
+            raise ValueError(
+                f"`splits.{split}` must have {num_features} features. Received: "
+                f"{lists.num_features}."
+            )
+        return lists
+
+
+def in_memory(config: DataConfig, splits: Splits | None) -> MemorySource | None:
+    """Returns the source of lists in memory, if there are any; see `MemorySource`."""
+    return None if splits is None else MemorySource(config, splits)
 
 
 def load(config: DataConfig, origin: Source | None = None) -> Splits:
@@ -50,7 +94,7 @@ def load(config: DataConfig, origin: Source | None = None) -> Splits:
 
     Args:
         config: settings of the data.
-        origin: where the data is read from; `source(config)` by default.
+        origin: where the data is read from; by default, where the settings say.
 
     Raises:
         ValueError: if settings do not fit each other, or the data has errors.
@@ -60,7 +104,7 @@ def load(config: DataConfig, origin: Source | None = None) -> Splits:
         name: long_lists.LongLists(config, split)
         for name, split in zip(SPLITS, ("training", "validation", "test"))
     }
-    origin = source(config) if origin is None else origin
+    origin = origin or named_sources.source(config)
     if config.stream:
         splits = _stream(config, origin, cuts)
     else:
@@ -68,7 +112,7 @@ def load(config: DataConfig, origin: Source | None = None) -> Splits:
         train, valid, test = (cuts[name](found[name]) for name in SPLITS)
         splits = Splits(train, valid, test)
     splits = dataclasses.replace(
-        splits, elwc_features=getattr(origin, "elwc_features", None)
+        splits, elwc_features=origin.elwc_features, digest=origin.digest()
     )
     if cuts["test"].cuts:
         done = {name: cuts[name].as_dict() for name in SPLITS[1:]}
@@ -111,18 +155,14 @@ def load_test(
             f"{given('num_features', config.num_features)}, but the model takes "
             f"{num_features} features."
         )
-    if config.dataset == "table" and feature_names and not config.feature_columns:
-        config = dataclasses.replace(config, feature_columns=tuple(feature_names))
-    origin = source(config)
-    if isinstance(origin, elwc_source.ElwcSource):
-        origin.know(feature_names or ())
+    origin = named_sources.source(config)
+    if feature_names:
+        origin.know(feature_names)
     wanted = ["test"]
     if with_valid and ("valid" in origin.splits or "test" not in origin.splits):
         wanted = ["valid", "test"]
     found = _read(config, origin, wanted, num_features or config.num_features)
-    names = trec_names.QueryNames()
     for lists in found.values():
-        names.check(lists)
         if num_features not in (None, lists.num_features):
             raise ValueError(
                 f"The model takes {num_features} features, but the lists of "
@@ -178,23 +218,6 @@ def describe_counts(
     )
 
 
-def source(config: DataConfig) -> Source:
-    """Returns the source that the settings name.
-
-    Raises:
-        ValueError: if there is no such source, or settings do not fit each other.
-    """
-    if config.dataset == "synthetic":
-        return plain_sources.SyntheticSource(config)
-    if config.dataset == "text":
-        return plain_sources.TextSource(config)
-    if config.dataset == "table":
-        return table_source.TableSource(config)
-    if config.dataset == "elwc":
-        return elwc_source.ElwcSource(config)
-    return tfds_source.TfdsSource(config)
-
-
 def _read(
     config: DataConfig, origin: Source, wanted: Sequence[str], num_features: int | None
 ) -> dict[str, RankingLists]:
@@ -222,21 +245,11 @@ def _describe_labels(config: DataConfig) -> None:
 
 
 def _stream(
-    config: DataConfig, origin: Any, cuts: Mapping[str, long_lists.LongLists]
+    config: DataConfig, origin: Source, cuts: Mapping[str, long_lists.LongLists]
 ) -> Splits:
     """Reads 'valid' and 'test', and the facts about 'train' that streaming needs."""
     with_labels = wanted_labels.from_config(config)
-    if not hasattr(origin, "stream"):
-        raise ValueError(
-            "`stream` needs `dataset='elwc'`, which can be read again and again. "
-            f"Received: {given('dataset', config.dataset)}."
-        )
-    for split in SPLITS:
-        if split not in origin.splits:
-            raise ValueError(
-                "`stream` cannot hold out queries of the training files: give "
-                f"`{split}_path`, or a `data_dir` that has {split!r}."
-            )
+    origin.check_stream()
 
     def prepared(piece: RankingLists, number: int) -> RankingLists:
         return cuts["train"](with_labels(piece), number)
@@ -260,6 +273,23 @@ def paths(config: DataConfig) -> list[str]:
     matched = [path for pattern in named for path in glob.glob(pattern)]
     named += [path for path in (config.data_dir, config.manual_dir) if path]
     return [*named, *matched]
+
+
+def is_random(config: DataConfig) -> bool:
+    """Returns whether the lists that are evaluated depend on a seed."""
+    cut = config.list_size is not None or config.eval_list_size is not None
+    return cut or named_sources.kind(config.dataset).holds_out(config)
+
+
+def with_missing(config: DataConfig) -> DataConfig:
+    """Returns settings with which missing features are read as NaN, for trees.
+
+    Args:
+        config: settings of the data.
+    """
+    if not named_sources.kind(config.dataset).has_missing:
+        return config  # There, each feature has a value.
+    return dataclasses.replace(config, missing="mean")  # Trees fill in nothing.
 
 
 def held_out(config: DataConfig, splits: Collection[str]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from tfr_ext.core.settings import given
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.labels import binary_labels, expected_labels
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.training.data_config import DataConfig
+from tfr_ext.settings.data_config import DataConfig
 
 AnyLists: TypeAlias = RankingLists | StreamedLists
 

@@ -337,16 +337,6 @@ class DataConfig(Settings):
         """The seed of random choices in the data: `data_seed`, or else `seed`."""
         return self.seed if self.data_seed is None else self.data_seed
 
-    @property
-    def is_random(self) -> bool:
-        """Whether the lists that are evaluated depend on a seed."""
-        own_files = self.dataset in ("table", "text") or (
-            self.dataset == "elwc" and self.data_dir is None
-        )
-        held_out = own_files and not (self.valid_path and self.test_path)
-        cut = self.list_size is not None or self.eval_list_size is not None
-        return self.dataset == "synthetic" or held_out or cut
-
 
 def check_missing(missing: str) -> None:
     """Checks what is to become of missing features.

@@ -9,8 +9,8 @@ import pytest
 from tests.files import write_letor
 from tests.helpers import make_lists
 from tfr_ext import evaluation
+from tfr_ext.sources import data_splits, long_lists, named_sources
 from tfr_ext.training import DataConfig, EvaluationConfig, MetricsConfig, evaluate
-from tfr_ext.training.sources import checksums, data_splits, reranking
 
 SPLITS = ("train", "valid", "test")
 
@@ -85,12 +85,12 @@ def test_ties_are_trec_evals_and_the_digest_knows_the_run(files):
     lists = make_lists([3], doc_ids=["a", "b", "c"])
     path = files / "ties"
     path.write_text("".join(f"q0 Q0 {d} 1 1 x\n" for d in "abc"))
-    assert reranking.rerank(lists, [str(path)], 2).doc_ids == ["b", "c"]
-    before = checksums.of_data(config(files))
-    assert before == checksums.of_data(config(files))
+    assert long_lists.rerank(lists, [str(path)], 2).doc_ids == ["b", "c"]
+    before = named_sources.source(config(files)).digest()
+    assert before == named_sources.source(config(files)).digest()
     text = (files / "test.trec").read_text()
     (files / "test.trec").write_text(text.replace("test0 Q0 D0 ", "test0 Q0 D9 "))
-    assert checksums.of_data(config(files)) != before
+    assert named_sources.source(config(files)).digest() != before
 
 
 @pytest.mark.parametrize(

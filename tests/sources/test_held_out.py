@@ -7,8 +7,8 @@ import pytest
 from tests.commands import run_command, told
 from tests.files import write_letor
 from tests.helpers import make_lists
+from tfr_ext.sources import data_splits
 from tfr_ext.training import DataConfig
-from tfr_ext.training.sources import data_splits
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])

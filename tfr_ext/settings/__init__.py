@@ -1,0 +1,1 @@
+"""The settings of runs: frozen dataclasses, from which the flags are made."""

@@ -1,0 +1,146 @@
+"""Sources by their name: those of this package, or else TensorFlow Datasets."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from tfr_ext import datasets
+from tfr_ext.core import checks
+from tfr_ext.core.settings import given
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.sources.elwc_source import ElwcSource
+from tfr_ext.sources.plain_sources import SyntheticSource, TextSource
+from tfr_ext.sources.source import Division, Piece, Source, slices
+from tfr_ext.sources.table_source import TableSource
+
+# The only place that knows which sources there are.
+SOURCES: dict[str, type[Source]] = {
+    "elwc": ElwcSource,
+    "synthetic": SyntheticSource,
+    "table": TableSource,
+    "text": TextSource,
+}
+
+
+def kind(name: str) -> type[Source]:
+    """Returns the class of a source.
+
+    Args:
+        name: as `dataset` has it.
+
+    Raises:
+        ValueError: if it looks like a misspelt name of `SOURCES`.
+    """
+    if name in SOURCES:
+        return SOURCES[name]
+    hint = checks.near(name, [*SOURCES])
+    if "/" not in name and hint != ".":
+        raise ValueError(f"{given('dataset', name)} is not known{hint}")
+    return TfdsSource
+
+
+def source(config: DataConfig) -> Source:
+    """Returns the source that the settings name.
+
+    Raises:
+        ValueError: if there is no such source, or settings do not fit each other.
+    """
+    return kind(config.dataset)(config)
+
+
+class TfdsSource(Source):
+    """A data set of TensorFlow Datasets, prepared when it is first used."""
+
+    def __init__(self, config: DataConfig):
+        """Finds the data set.
+
+        Args:
+            config: settings of the data.
+
+        Raises:
+            ValueError: if there is no such data set, settings do not fit each other, or
+                TensorFlow Datasets is missing.
+        """
+        super().__init__(config)
+        name = config.dataset
+        try:
+            self._builder = datasets.builder(name, config.data_dir)
+        except (ImportError, ValueError) as error:
+            raise ValueError(
+                f"{given('dataset', name)}: {error} Other sources of lists: "
+                f"{', '.join(SOURCES)}."
+            ) from error
+        if not sys.stderr.isatty():  # A progress bar would print lines of garbage.
+            datasets.catalogue.import_tfds().disable_progress_bar()
+        self._reject_paths()
+        if config.missing_value != 0:
+            raise ValueError(
+                f"{given('missing', config.missing)} is only for files. In {name}, "
+                "missing values are 0."
+            )
+        self._check_width(config.num_features)
+
+    @property
+    def splits(self) -> Collection[str]:
+        """See `Source`."""
+        return datasets.splits(self._prepared)
+
+    def _read(self, split: str, num_features: int | None) -> RankingLists:
+        self._check_width(num_features)
+        return datasets.read(self._prepared, split)
+
+    def divide(self, piece_bytes: int) -> Division:
+        """See `Source`."""
+        config = self.config
+        infos = {
+            split: self._prepared.info.splits[theirs]
+            for split, theirs in datasets.splits(self._prepared).items()
+        }
+        pieces: dict[str, list[Piece]] = {
+            split: [
+                TfdsPiece(config.dataset, config.data_dir, split, *part)
+                for part in slices(info.num_examples, info.num_bytes, piece_bytes)
+            ]
+            for split, info in infos.items()
+        }
+        files = [str(path) for info in infos.values() for path in info.filepaths]
+        return Division(pieces, files)
+
+    @functools.cached_property
+    def _prepared(self) -> Any:
+        config = self.config
+        return datasets.prepare(config.dataset, config.data_dir, config.manual_dir)
+
+    def _check_width(self, num_features: int | None) -> None:
+        width = self._builder.info.features["float_features"].shape[-1]
+        if num_features not in (None, width):
+            raise ValueError(
+                f"`num_features` or the model expects {num_features} features, but "
+                f"{given('dataset', self.config.dataset)} has {width}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class TfdsPiece(Piece):
+    """A slice of a data set of TensorFlow Datasets."""
+
+    name: str
+    data_dir: str | None
+    split: str
+    start: int
+    stop: int
+
+    def read(self, num_features: int | None) -> Iterator[RankingLists]:
+        """See `Piece`."""
+        yield datasets.load(
+            self.name, f"{self.split}[{self.start}:{self.stop}]", self.data_dir
+        )
+
+    def locate(self, query_id: str) -> str:
+        """See `Piece`."""
+        return f"{self.name}, {self.split}[{self.start}:{self.stop}]"
