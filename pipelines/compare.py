@@ -26,7 +26,7 @@ from tfr_ext.core.setting_kinds import HIGHEST_SEED
 from tfr_ext.core.settings import Settings, setting
 from tfr_ext.evaluation import comparison, runs
 from tfr_ext.evaluation.queries import plain_name
-from tfr_ext.training import written
+from tfr_ext.runs import owned_files
 
 FLAGS = flags.FLAGS
 
@@ -72,16 +72,18 @@ def compare(arguments: list[str]) -> None:
             f"{' '.join(arguments) or 'none'}."
         )
     compared_runs = runs.parse(arguments)
-    if FLAGS.output_dir is None:
-        _compare(compared_runs, None)
-        return
-    files = comparison_files.files(FLAGS.output_dir)
     paths = (path for several in compared_runs.values() for path in several)
-    with files.alone("comparison", (runs.in_collection(path)[1] for path in paths)):
+    inputs = (runs.in_collection(path)[1] for path in paths)
+    names = comparison_files.FILES
+    with owned_files.in_output_dir(
+        "compare", FLAGS.output_dir, names, "comparison", inputs
+    ) as files:
         _compare(compared_runs, files)
 
 
-def _compare(compared_runs: dict[str, list[str]], files: written.Files | None) -> None:
+def _compare(
+    compared_runs: dict[str, list[str]], files: owned_files.OwnedFiles | None
+) -> None:
     """Compares runs, and writes the files of --output_dir."""
     compared = comparison.compare(
         compared_runs, compare_flags.read(FLAGS.metrics, FLAGS.seed)
@@ -89,8 +91,7 @@ def _compare(compared_runs: dict[str, list[str]], files: written.Files | None) -
     print(tables.terminal(compared))
     print(effect_table.terminal(compared))
     if files is not None:
-        files.claim()
-        files.remove()
+        files.claim(anew=True)
         comparison_files.write(compared, FLAGS.output_dir)
         telling.say(
             f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it."

@@ -16,14 +16,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
-import tensorflow as tf
 from absl import flags
 
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
 from pipelines.experiments import (
     cell_work,
     cells,
-    experiment_files,
     processes,
     selection,
 )
@@ -35,9 +33,9 @@ from tfr_ext.core import telling
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
 from tfr_ext.evaluation import comparable, comparison
+from tfr_ext.runs import outputs, owned_files
 from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.sources import data_splits
-from tfr_ext.version import __version__
 
 FLAGS = flags.FLAGS
 
@@ -120,9 +118,14 @@ def experiment() -> None:
         select_by,
         options,
     )
-    with lock.alone(FLAGS.output_dir, "experiment"):
+    names = (*comparison_files.FILES, *selection.FILES)
+    inputs = data_splits.paths(work.data)
+    with owned_files.in_output_dir(
+        "experiment", config.output_dir, names, "experiment", inputs
+    ) as files:
+        assert files is not None  # The flag is required.
         with lock.alone(config.cells_directory(), "experiment"):
-            _run(work)
+            _run(work, files)
 
 
 def base_flags() -> dict[str, list[str]]:
@@ -143,12 +146,9 @@ def _data() -> DataConfig:
     return DataConfig(**where)
 
 
-def _run(work: _Experiment) -> None:
+def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
     start = time.monotonic()
     config, methods, seeds = work.config, work.methods, work.config.seeds
-    output_dir = config.output_dir or ""
-    files = experiment_files.files(output_dir)
-    files.check(data_splits.paths(work.data))
     base = work.base
     if data_splits.is_random(work.data) and work.data.data_seed is None:
         same = f"--data_seed={seeds[0]}"  # All seeds get the same queries.
@@ -199,8 +199,8 @@ def _run(work: _Experiment) -> None:
     failed = [cell for cell in trained if not cell.is_finished]
     files.claim()
     files.remove(comparison_files.FILES)  # They may be from other cells.
-    experiment_files.write(
-        output_dir,
+    selection.write(
+        files.directory,
         phases,
         choices,
         chosen,
@@ -221,10 +221,7 @@ def _run(work: _Experiment) -> None:
                 *dict.fromkeys(flag for given in base.values() for flag in given),
                 *(f"--method={text}" for text in config.method),
             ],
-            "versions": {
-                "tfr_ext": __version__,
-                "tensorflow": tf.__version__,
-            },
+            "versions": outputs.versions(),
         },
     )
     wrong = []

@@ -21,7 +21,6 @@ from absl import flags
 from pipelines.flags import config_flags
 from pipelines.preparing import (
     beam_runner,
-    report,
     shard_directory,
     work_units,
     worker_processes,
@@ -33,10 +32,10 @@ from tfr_ext.core import telling
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
 from tfr_ext.data.letor.byte_ranges import Survey
+from tfr_ext.runs import run_file
 from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.sources import data_splits, named_sources
 from tfr_ext.sources.source import SPLITS, Division, Piece
-from tfr_ext.training import run_file
 from tfr_ext.version import __version__
 
 FLAGS = flags.FLAGS
@@ -122,9 +121,9 @@ def _write(
             "Files of the source changed while they were being read. Start again with "
             "--overwrite."
         )
-    content = report.describe(found, facts)
+    content = shard_directory.describe(found, facts)
     shard_directory.finish(directory, content, place)
-    telling.say(report.summary(content, found, directory))
+    telling.say(shard_directory.summary(content, found, directory))
 
 
 def _source_facts(source: DataConfig) -> dict[str, Any]:

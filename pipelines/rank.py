@@ -16,9 +16,9 @@ from pipelines.client.server_config import ServerConfig
 from pipelines.client.server_scorer import ServerScorer
 from pipelines.flags import config_flags, flag_files
 from pipelines.start import command
+from tfr_ext.core.files import is_within
 from tfr_ext.training.ranking.list_ranker import rank as rank_as
 from tfr_ext.training.ranking.rank_config import RankConfig
-from tfr_ext.training.written import is_within
 
 FLAGS = flags.FLAGS
 

@@ -28,6 +28,7 @@ LAYERS = (
     ("datasets",),
     ("settings",),
     ("sources",),
+    ("runs",),
     ("training",),
     ("estimators", "gbm", "tfr"),
     ("tfr_ext",),  # tfr_ext/__init__.py

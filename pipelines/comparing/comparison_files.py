@@ -7,18 +7,10 @@ import os
 from pipelines.comparing import effect_table, html_page, tables
 from tfr_ext.core.files import write_atomically
 from tfr_ext.evaluation.comparison import Comparison
-from tfr_ext.training import outputs, written
+from tfr_ext.runs import outputs
 
-FILES = ("table.md", "table.tex", "comparison.html", "comparison.json")
-
-
-def files(output_dir: str) -> written.Files:
-    """Returns the files of pipelines.compare in its directory.
-
-    Args:
-        output_dir: the directory.
-    """
-    return written.Files("compare", "output_dir", output_dir, FILES[::-1])
+# In the order in which they are removed.
+FILES = ("comparison.json", "comparison.html", "table.tex", "table.md")
 
 
 def write(comparison: Comparison, output_dir: str) -> None:

@@ -14,8 +14,8 @@ from pipelines.flags import path_flags
 from tfr_ext.core import telling
 from tfr_ext.core.settings import Settings
 from tfr_ext.evaluation import runs
+from tfr_ext.runs import outputs
 from tfr_ext.settings.data_config import DataConfig
-from tfr_ext.training import outputs
 
 # The files with the output of a cell, and with the time that it took.
 LOG = "log.txt"

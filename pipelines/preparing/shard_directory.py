@@ -1,18 +1,30 @@
-"""The directory of prepared shards: what they are of, and how complete they are."""
+"""The directory of prepared shards: what they are of, and how complete they are.
+
+It may be on any file system that TensorFlow knows, where nothing can be locked or
+renamed at once: so it is not a directory of `tfr_ext.runs`, though it says the same.
+"""
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from pipelines.preparing import work_units
+from pipelines.preparing.work_units import Written
 from tfr_ext.core import json_files, telling
-from tfr_ext.data.elwc import manifest
+from tfr_ext.core.settings import given
+from tfr_ext.data.elwc import manifest, writing
+from tfr_ext.runs.owned_files import check_foreign
+from tfr_ext.runs.run_directory import refusal
+from tfr_ext.runs.run_file import changed
+from tfr_ext.sources import data_splits
+from tfr_ext.sources.source import SPLITS
 
 _PLAN_FILE = "plan.json"
 _ASIDE = "replacement"
@@ -51,8 +63,7 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
             _remove(aside)
             _begin(aside, plan)
             return aside
-        _clear(directory, _owned(directory).__contains__)
-        _clear(work, _WORK_FILE.fullmatch)
+        _clear_all(directory)
     if tf.io.gfile.exists(path):
         then = _read_plan(path)
         differences = _differences(then, plan)
@@ -63,16 +74,12 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
                 "Files of the source changed after an error in the data, so all shards "
                 "are written anew."
             )
-            _clear(directory, _owned(directory).__contains__)
-            _clear(work, _WORK_FILE.fullmatch)
+            _clear_all(directory)
             _begin(directory, plan)
             return directory
         if differences:
-            raise ValueError(
-                f"--output_dir={directory} has shards of something else:\n  "
-                + "\n  ".join(differences)
-                + ("\nName another directory, or start again with --overwrite.")
-            )
+            what = "has shards of something else"
+            raise refusal("output_dir", directory, what, differences)
         if finished:
             telling.say(
                 f"The shards in {directory} are finished: there is nothing to do."
@@ -84,10 +91,8 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
         _clear(work, lambda name: name.endswith(".writing") or name == error)
         return directory
     if finished or any(map(_SHARD.fullmatch, _names(directory))):
-        raise ValueError(
-            f"--output_dir={directory} has shards, but no {_PLAN_FILE} that says what "
-            "they are of. Name another directory, or start again with --overwrite."
-        )
+        what = f"has shards, but no {_PLAN_FILE} that says what they are of."
+        raise refusal("output_dir", directory, what)
     _clear(work, _WORK_FILE.fullmatch)  # An --overwrite may have been killed.
     _begin(directory, plan)
     return directory
@@ -131,12 +136,7 @@ def _check_owned(directory: str) -> None:
     there = {n for n in _names(directory) if _SHARD.fullmatch(n)}
     there |= {manifest.FILE_NAME} & set(_names(directory))
     foreign = sorted(there - _owned(directory))
-    if foreign:
-        raise ValueError(
-            f"--output_dir={directory} has files that pipelines.prepare did not write "
-            f"and would replace: {', '.join(foreign)}. Name another directory, or move "
-            "them away."
-        )
+    check_foreign(given("output_dir", directory), "prepare", foreign)
 
 
 def check_source(directory: str, files: Iterable[str]) -> None:
@@ -161,19 +161,22 @@ def check_source(directory: str, files: Iterable[str]) -> None:
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Returns a line for each flag and file that has changed."""
-    lines = []
-    if then["tfr_ext"] != now["tfr_ext"]:
-        lines.append(f"tfr_ext {then['tfr_ext']} then, {now['tfr_ext']} now")
-    for kind, mark in (("flags", "--"), ("files", "")):
-        for name in dict.fromkeys([*then[kind], *now[kind]]):
-            old, new = (x[kind].get(name, "(not there)") for x in (then, now))
-            if old == new:
-                continue
-            if mark:
-                lines.append(f"--{name}={old} then, {new} now")
-            else:
-                lines.append(f"{name}: [bytes, time of change] {old} then, {new} now")
-    return lines
+    old, new = (
+        {
+            "tfr_ext ": plan["tfr_ext"],
+            **{f"--{name}=": value for name, value in plan["flags"].items()},
+            **{
+                f"{path}: [bytes, time of change] ": state
+                for path, state in plan["files"].items()
+            },
+        }
+        for plan in (then, now)
+    )
+    both = {
+        name: [facts.get(name, "(not there)") for facts in (old, new)]
+        for name in [*old, *new]
+    }
+    return [changed(f"{name}{x}", y) for name, (x, y) in both.items() if x != y]
 
 
 def finish(directory: str, content: manifest.Manifest, written_in: str) -> None:
@@ -232,6 +235,12 @@ def _clear_parts(work: str) -> None:
     _clear(work, lambda name: name != _PLAN_FILE and _WORK_FILE.fullmatch(name))
 
 
+def _clear_all(directory: str) -> None:
+    """Removes all shards, and what `begin` and workers wrote beside them."""
+    _clear(directory, _owned(directory).__contains__)
+    _clear(os.path.join(directory, work_units.WORK_DIRECTORY), _WORK_FILE.fullmatch)
+
+
 def _clear(directory: str, is_ours: Callable[[str], Any]) -> None:
     """Removes files of a directory."""
     for name in _names(directory):
@@ -242,3 +251,91 @@ def _clear(directory: str, is_ours: Callable[[str], Any]) -> None:
 def _names(directory: str) -> list[str]:
     """Returns the contents of a directory, if it exists."""
     return tf.io.gfile.listdir(directory) if tf.io.gfile.isdir(directory) else []
+
+
+def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Manifest:
+    """Describes what was written.
+
+    Args:
+        found: what each unit wrote, in the order of the units.
+        source: the settings that tell what the source is.
+
+    Raises:
+        ValueError: if shards differ in their number of features or of grades.
+    """
+    records = _by_split(found)
+    every = [record for split in records.values() for record in split]
+    for record in every:
+        widths = record.num_features, record.num_grades
+        if widths != (every[0].num_features, every[0].num_grades):
+            raise ValueError(
+                f"{record.shard.name} has {widths[0]} features and {widths[1]} grades "
+                f"of label distributions, and {every[0].shard.name} has "
+                f"{every[0].num_features} and {every[0].num_grades}."
+            )
+    return manifest.Manifest(
+        num_features=every[0].num_features,
+        num_grades=every[0].num_grades,
+        source=source,
+        splits={
+            split: manifest.Split(
+                shards=[record.shard for record in parts],
+                labels=_label_counts(parts),
+                max_label=max(record.max_label for record in parts),
+                max_list_size=max(record.max_list_size for record in parts),
+            )
+            for split, parts in records.items()
+        },
+    )
+
+
+def _by_split(found: Sequence[Written]) -> dict[str, list[writing.Record]]:
+    return {
+        split: [f.records[split] for f in found if split in f.records]
+        for split in SPLITS
+        if any(split in f.records for f in found)
+    }
+
+
+def _label_counts(records: Sequence[writing.Record]) -> dict[str, int]:
+    """Sums counts of labels; empty if a shard has none, or if there are too many."""
+    total: collections.Counter[str] = collections.Counter()
+    for record in records:
+        if not record.labels:
+            return {}
+        total.update(record.labels)
+    if len(total) > writing.MAX_COUNTED_LABELS:
+        return {}
+    return dict(sorted(total.items(), key=lambda item: float(item[0])))
+
+
+def summary(
+    content: manifest.Manifest, found: Sequence[Written], directory: str
+) -> str:
+    """Returns what is printed at the end.
+
+    Args:
+        content: the manifest.
+        found: what each unit wrote.
+        directory: where the shards are.
+    """
+    lines = []
+    for split, records in _by_split(found).items():
+        entry = content.splits[split]
+        text = data_splits.describe_counts(
+            split,
+            queries=entry.queries,
+            items=entry.items,
+            num_features=content.num_features,
+            list_sizes=(min(r.min_list_size for r in records), entry.max_list_size),
+            label_counts={float(label): count for label, count in entry.labels.items()},
+            empty=sum(record.empty_queries for record in records),
+        )
+        lines.append(f"{text}, shards: {len(records)}")
+    size = sum(s.bytes for split in content.splits.values() for s in split.shards)
+    shards = sum(len(split.shards) for split in content.splits.values())
+    lines.append(
+        f"{shards:,} shards, {size / 1e6:,.1f} MB. To train on them:\n"
+        f"python -m pipelines.train --dataset=elwc --data_dir={directory} ..."
+    )
+    return "\n".join(lines)

@@ -7,7 +7,7 @@ from tests.files import write_run
 from tests.helpers import make_lists
 from tfr_ext import evaluation
 from tfr_ext.evaluation import runs
-from tfr_ext.training import outputs
+from tfr_ext.runs import outputs
 
 
 def test_arguments(tmp_path, monkeypatch):

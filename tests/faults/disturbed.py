@@ -13,7 +13,7 @@ import pytest
 
 from tests import fork_server
 from tests.files import content, write_run, write_text
-from tfr_ext.training.fitting import run_progress
+from tfr_ext.runs import run_progress
 
 SOURCE = pathlib.Path(__file__).with_name("faults.c")
 _SMALL = ("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=line")

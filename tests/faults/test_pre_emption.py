@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands import ROOT
 from tests.helpers import KERAS_3
-from tfr_ext.training.fitting import run_progress
+from tfr_ext.runs import run_progress
 
 # Nothing is saved before the last epoch, if nothing asks for it.
 TRAINING = (

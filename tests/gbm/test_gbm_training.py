@@ -12,8 +12,9 @@ import pytest
 from tests.helpers import make_lists
 from tfr_ext import evaluation, gbm
 from tfr_ext.gbm import boosters
+from tfr_ext.runs import outputs
 from tfr_ext.sources.data_splits import Splits
-from tfr_ext.training import DataConfig, MetricsConfig, outputs
+from tfr_ext.training import DataConfig, MetricsConfig
 
 
 def learnable(num_lists, seed):

@@ -17,13 +17,13 @@ from tests.commands import ROOT, run_command
 from tests.training.changed_settings import OTHER
 from tfr_ext.core.settings import places, setting
 from tfr_ext.gbm import GbmConfig
+from tfr_ext.runs import run_file
 from tfr_ext.training import (
     EvaluationConfig,
     ExportConfig,
     FusionConfig,
     RankConfig,
     TrainingConfig,
-    run_file,
 )
 
 
@@ -86,6 +86,10 @@ def _settings_of_a_command(text):
     return cell_work.parse(text.split("\n")).settings
 
 
+def _settings_of_a_run(text):
+    return run_file.settings(text, TrainingConfig)
+
+
 @pytest.mark.parametrize("place", places(TrainingConfig), ids=lambda place: place.key)
 def test_a_finished_run_is_read_as_its_command_was(place):
     """Every setting, in every form: the same value, or refused by both."""
@@ -98,7 +102,7 @@ def test_a_finished_run_is_read_as_its_command_was(place):
         lines += [off, f"{off}\n--{place.key}", f"--{place.key}\n{off}", f"{off}=1"]
     for text in lines:
         by_command = _read(_settings_of_a_command, text)
-        assert by_command == _read(run_file.settings, text), text
+        assert by_command == _read(_settings_of_a_run, text), text
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_the_library_speaks_of_no_flag_and_of_no_command():
         for name in (place.key, f"no{place.key}")
     }
     # The format of a file that is a flag file.
-    exempt = ROOT / "tfr_ext" / "training" / "run_file.py"
+    exempt = ROOT / "tfr_ext" / "runs" / "run_file.py"
     texts = {
         path: list(strings(path))
         for path in pathlib.Path(ROOT / "tfr_ext").rglob("*.py")

@@ -94,7 +94,7 @@ def test_while_flags_are_read(command, tmp_path):
         ("compare", "tfr_ext.evaluation.runs.read", "Stopped.\n"),
         ("evaluate", "tfr_ext.sources.data_splits.load_test", "Stopped.\n"),
         ("experiment", "pipelines.experiments.cells.parse_methods", GOES_ON),
-        ("export", "tfr_ext.training.run_directory.flag_file", "Stopped.\n"),
+        ("export", "tfr_ext.runs.run_directory.flag_file", "Stopped.\n"),
         ("fuse", "tfr_ext.training.fusing.fused_runs.find", "Stopped.\n"),
         ("prepare", "tfr_ext.sources.named_sources.source", GOES_ON),
         ("rank", "tfr_ext.data.file_names.find_files", "Stopped.\n"),
@@ -140,7 +140,7 @@ def test_a_signal_to_end_in_native_code_of_what_heeds_none(tmp_path):
         (f"{SAVING}.on_train_batch_end", "batch 1 of epoch 1"),
         (f"{SAVING}._save_all", "batch 1 of epoch 2"),
         # There is nothing to save any more in the last epoch.
-        ("tfr_ext.training.run_report.write", None),
+        ("tfr_ext.training.run_steps.write_report", None),
     ],
 )
 def test_a_signal_to_end_in_training(function, place, tmp_path):

@@ -9,7 +9,7 @@ from pipelines.flags import path_flags
 from tests.commands import PATHS, SMALL, run_command, told
 from tests.files import content
 from tfr_ext.core.system import lock
-from tfr_ext.training import written
+from tfr_ext.runs.owned_files import OwnedFiles
 
 # Flags with which a command gets as far as its data; each names no loss or file of
 # these lists, so that it fails there.
@@ -100,7 +100,7 @@ def test_an_input_is_not_replaced(given, through, tmp_path):
     command, *flags = given
     out, place = tmp_path / "out", tmp_path / "in"
     names = OUTPUTS.get(command, ("a.csv",))
-    written.Files(command, "", str(out), [x.partition("/")[0] for x in names]).claim()
+    OwnedFiles(command, "", str(out), [x.partition("/")[0] for x in names]).claim()
     for name in names:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text("1 qid:1 1:1\n")
@@ -153,7 +153,7 @@ def test_a_failing_command_leaves_every_file_as_it_was(command, tmp_path):
         if owner == command:
             names = [*OUTPUTS[command], "notes.txt"]
             own = {name.partition("/")[0] for name in OUTPUTS[command]}
-            written.Files(command, "", str(out), [*own]).claim()
+            OwnedFiles(command, "", str(out), [*own]).claim()
         for name in names:
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             (out / name).write_text("mine")
@@ -189,7 +189,7 @@ def test_foreign_files_are_named_and_stay(name, tmp_path):
 
 
 def files(directory, *names):
-    return written.Files("test", "output_dir", str(directory), names)
+    return OwnedFiles("test", "output_dir", str(directory), names)
 
 
 def test_what_a_record_has_may_be_replaced_and_no_more(tmp_path):

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from pipelines.experiments import foreign_runs
-from pipelines.experiments.foreign_runs import RunConfig
+from pipelines.experiments import kinds
+from pipelines.experiments.kinds import RunConfig
 from tfr_ext.training import DataConfig, MetricsConfig
 
 # Query: grades of its documents a, b, c.
@@ -57,8 +57,8 @@ def config(folder, run, valid=None, **of_data):
 
 def evaluated(settings):
     """What a cell says: its metrics by split, and its values by query."""
-    foreign_runs.check(settings)
-    foreign_runs.evaluate(settings)
+    kinds.check_run(settings)
+    kinds.evaluate_run(settings)
     folder = settings.model_dir
     with open(f"{folder}/metrics.json") as file:
         report = json.load(file)
@@ -99,20 +99,20 @@ def test_the_content_of_the_runs_tells_cells_apart(tmp_path):
     run = {"q": "abc"}
     digests = []
     for given in ((run,), (run, run), ({"q": "acb"},), (run,)):
-        digests.append(foreign_runs.digest(config(tmp_path, *given)))
+        digests.append(kinds.digest_of_run(config(tmp_path, *given)))
     assert len({*digests}) == 3 and digests[0] == digests[-1]
 
 
 def test_errors_name_the_setting_or_the_file(tmp_path):
     with pytest.raises(ValueError, match="`run_path` must be the TREC run"):
-        foreign_runs.check(RunConfig())
+        kinds.check_run(RunConfig())
     settings = config(tmp_path, {"w": "a"})
     with pytest.raises(ValueError, match="run_path.trec: no query of the run"):
-        foreign_runs.evaluate(settings)
+        kinds.evaluate_run(settings)
     assert not (tmp_path / "cell").exists()
     (tmp_path / "run_path.trec").write_text("q Q0 a 1\n")
     with pytest.raises(ValueError, match="run_path.trec:1: "):
-        foreign_runs.digest(settings)
+        kinds.digest_of_run(settings)
     (tmp_path / "run_path.trec").unlink()
     with pytest.raises(FileNotFoundError, match="run_path.trec"):
-        foreign_runs.digest(settings)
+        kinds.digest_of_run(settings)

@@ -12,7 +12,7 @@ from tfr_ext import losses, models
 from tfr_ext.losses.tfr import classes
 from tfr_ext.training import DataConfig, LossConfig, TrainingConfig
 from tfr_ext.training.fitting import lists_datasets
-from tfr_ext.training.run_inputs import RunInputs
+from tfr_ext.training.run_steps import RunInputs
 
 NDCG = (
     *SMALL,
@@ -114,7 +114,7 @@ def fit(directory, key, num_epochs=2, **params):
 def test_each_key_trains_and_tells_what_remains(tmp_path, key, capsys):
     assert np.isfinite(fit(tmp_path, key)["loss"]).all()
     source = DataConfig(synthetic_num_queries=10, synthetic_list_size=4)
-    inputs = RunInputs(TrainingConfig(data=source, loss=LossConfig(key)), None)
+    inputs = RunInputs(TrainingConfig(data=source, loss=LossConfig(key)))
     inputs.load()
     assert inputs.loss_params is inputs.loss_params
     told = capsys.readouterr().out.splitlines()

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from tests.helpers import KERAS_3
 from tfr_ext import models
+from tfr_ext.runs import run_progress
 from tfr_ext.training import DataConfig, LossConfig, ModelConfig, TrainingConfig, train
-from tfr_ext.training.fitting import checkpoints, run_progress
+from tfr_ext.training.fitting import checkpoints
 
 # Two of the four epochs of `CONFIG`, trained on stack A.
 HALF = pathlib.Path(__file__).with_name("half_a_run")

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tfr_ext.core.system import termination
+from tfr_ext.runs import run_progress
 from tfr_ext.training import (
     DataConfig,
     LossConfig,
@@ -16,7 +17,6 @@ from tfr_ext.training import (
     TrainingConfig,
     train,
 )
-from tfr_ext.training.fitting import run_progress
 
 # Seven batches an epoch, the last of one list. All that draws or counts is on.
 CONFIG = TrainingConfig(

@@ -12,6 +12,7 @@ from tests.files import write_letor
 from tests.helpers import make_lists
 from tfr_ext import Ranker, data
 from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.runs import run_file
 from tfr_ext.sources import named_sources
 from tfr_ext.training import (
     DataConfig,
@@ -22,7 +23,6 @@ from tfr_ext.training import (
     evaluate,
     exporter,
     rank,
-    run_file,
     train,
 )
 
@@ -131,7 +131,10 @@ def test_an_export_scores_files_with_gaps_as_training_does(kind, tmp_path):
     best = (tmp_path / "ranked.csv").read_text().splitlines()[1].split(",")
     np.testing.assert_allclose(float(best[-1]), scores[:3].max(), rtol=1e-5)
     text = (tmp_path / "run" / "flags.cfg").read_text()
-    assert "--missing=indicator" in text and run_file.settings(text) == config
+    assert (
+        "--missing=indicator" in text
+        and run_file.settings(text, TrainingConfig) == config
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,7 +238,7 @@ def test_a_ranker_takes_nan_if_told_to():
 
 def test_numbers_are_told_as_short_texts():
     written = "--dataset=text\n--missing=-1.5\n--train_path=a.txt\n"
-    config = run_file.settings(written)
+    config = run_file.settings(written, TrainingConfig)
     assert config.data.missing == "-1.5" and config.data.missing_value == -1.5
     assert not [x for x in run_file.differences(written, config) if "missing" in x]
     assert DataConfig(missing=0.0) == DataConfig()

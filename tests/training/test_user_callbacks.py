@@ -11,12 +11,12 @@ import tensorflow as tf
 from tests.commands import ROOT, bad
 from tests.commands import train as train_command
 from tfr_ext.core import which_keras
+from tfr_ext.runs import run_file
 from tfr_ext.training import (
     DataConfig,
     ModelConfig,
     TrainingConfig,
     TrainingResult,
-    run_file,
     train,
 )
 from tfr_ext.training.fitting import user_callbacks

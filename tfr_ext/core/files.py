@@ -82,6 +82,12 @@ def check_may_write(directory: str) -> None:
         raise OSError(code, os.strerror(code), directory)
 
 
+def is_within(path: str, directory: str) -> bool:
+    """Returns whether a path is a directory or in it, after links are resolved."""
+    path, directory = os.path.realpath(path), os.path.realpath(directory)
+    return path == directory or path.startswith(directory + os.sep)
+
+
 @contextlib.contextmanager
 def without_wildcards(directory: str) -> Iterator[str]:
     r"""Yields a path of a directory from which TensorFlow can read variables.

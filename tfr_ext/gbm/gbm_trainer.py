@@ -10,24 +10,23 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core.settings import given
-from tfr_ext.core.system import lock
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.gbm import boosters, chosen_objective
 from tfr_ext.gbm.gbm_config import LAMBDARANK, YETIRANK, GbmConfig
 from tfr_ext.models.trees import gbm_model
+from tfr_ext.runs import outputs
+from tfr_ext.runs.run_directory import RunDirectory
 from tfr_ext.sources import data_splits, wanted_labels
-from tfr_ext.training import outputs, run_directory, run_report
 from tfr_ext.training.diagnosis import label_fit
 
-# The files of a run, in the order in which they are removed.
-_OF_RUN = [name for name in outputs.RUN_FILES if name not in run_directory.OF_NETWORKS]
 # The files of models, and of their digests, which are removed last.
 MODELS = [
     *(n for kind in gbm_model.NAMES for n in gbm_model.file_names(kind)),
     gbm_model.DIGESTS,
 ]
+# The files of a run, in the order in which they are removed.
+_FILES = [*outputs.RESULTS, *MODELS, "flags.cfg"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +93,9 @@ def train(config: GbmConfig, splits: data_splits.Splits | None = None) -> GbmRes
         raise ValueError("`model_dir` must be given: training writes its files there.")
     origin = data_splits.in_memory(config.data, splits)
     check(config)
-    with lock.alone(config.model_dir, "training"):
-        return _train(config, origin)
+    directory = run_directory(config, origin is not None)
+    with directory.alone():
+        return _train(config, origin, directory)
 
 
 def check(config: GbmConfig) -> None:
@@ -127,34 +127,28 @@ def check_data(config: GbmConfig) -> None:
     _check_labels(config, data_splits.load(data_splits.with_missing(config.data)))
 
 
-def run_files(config: GbmConfig, in_memory: bool = False) -> _GbmDirectory:
-    """Returns the directory of a run.
+def run_directory(config: GbmConfig, in_memory: bool = False) -> RunDirectory:
+    """Returns the directory of a run, which keeps nothing before it is finished.
 
     Args:
         config: the settings, with `model_dir`.
         in_memory: see `RunDirectory`.
     """
-    return _GbmDirectory(config, in_memory, [*_OF_RUN[:-1], *MODELS, _OF_RUN[-1]])
+    return RunDirectory(config, in_memory, _FILES)
 
 
-class _GbmDirectory(run_directory.RunDirectory):
-    """`model_dir` of a run that keeps nothing before it is finished."""
-
-    @property
-    def has_trained(self) -> bool:
-        return self.is_finished
-
-
-def _train(config: GbmConfig, origin: data_splits.MemorySource | None) -> GbmResult:
-    directory = run_files(config, origin is not None)
+def _train(
+    config: GbmConfig,
+    origin: data_splits.MemorySource | None,
+    directory: RunDirectory,
+) -> GbmResult:
     files = directory.files
-    directory.check()
+    directory.check(data_splits.paths(config.data))
     data = data_splits.with_missing(config.data)
     splits = data_splits.load(data, origin)
     directory.check_data(splits.digest)
-    if not config.overwrite and directory.is_finished:
-        say(f"The run in {files.directory} is finished: there is nothing to do.")
-        found = outputs.read_metrics(files.path("metrics.json"))
+    found = directory.finished()
+    if found is not None:
         metrics = {split: found[split] for split in ("valid", "test")}
         return _result(config, metrics, {}, found.get("trees", ()), files)
     highest = _check_labels(config, splits)
@@ -173,17 +167,13 @@ def _train(config: GbmConfig, origin: data_splits.MemorySource | None) -> GbmRes
     history = {name: [sign * v for v in values] for name, values in history.items()}
     directory.begin()
     model.save(files.directory)
-    content = run_report.write_evaluation(
+    content = outputs.write_evaluation(
         config,
         config.objective,
-        queries.parse_names(config.evaluation.metrics),
         wanted_labels.from_config(config.data).describe(),
         files,
         splits,
-        {
-            name: model.score_lists(lists)
-            for name, lists in (("valid", splits.valid), ("test", splits.test))
-        },
+        model.score_lists,
         history,
         trained[0].best,
         convention,
@@ -192,7 +182,7 @@ def _train(config: GbmConfig, origin: data_splits.MemorySource | None) -> GbmRes
     content["trees"] = trees
     content["feature_names"] = splits.train.feature_names
     content["versions"][library] = gbm_model.imported(library).__version__
-    metrics = run_report.finish(
+    metrics = outputs.finish(
         files,
         content,
         f"Trees by validation {config.monitor}: {', '.join(map(str, trees))} of "
@@ -267,5 +257,6 @@ def _result(
     trees: Sequence[int],
     files: Any,
 ) -> GbmResult:
-    paths = {name: files.path(name) for name in files.present()}
-    return GbmResult(metrics, history, tuple(trees), paths, str(config.model_dir))
+    return GbmResult(
+        metrics, history, tuple(trees), files.paths(), str(config.model_dir)
+    )

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfr_ext import objectives
-from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.score_files import read_scores
 from tfr_ext.evaluation.trec import read_qrels, read_run
+from tfr_ext.runs import outputs, owned_files, run_file
 from tfr_ext.sources import data_splits, long_lists, wanted_labels
-from tfr_ext.training import exporter, outputs, run_file, written
+from tfr_ext.training import exporter
 from tfr_ext.training.evaluation_config import EvaluationConfig
 from tfr_ext.training.ranking.loaded_scorers import (
     TreesScorer,
@@ -24,10 +24,7 @@ from tfr_ext.training.ranking.loaded_scorers import (
     load_scorer,
 )
 
-_FILES = (
-    *("metrics.json", "per_query.tsv", *outputs.trec_files("test")),
-    *(*outputs.trec_files("valid"), "flags.cfg"),
-)
+_FILES = (*outputs.EVALUATED, "flags.cfg")
 _IN_WORDS = {"test": "test", "valid": "validation"}
 
 
@@ -111,17 +108,16 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
         (['map', 'ndcg_10'], (4,))
         >>> folder.cleanup()
     """
-    files = _output_files(config)
-    if files is None:
-        return _evaluate(config, None)
     sources = (config.export, config.run, config.scores, config.qrels)
     inputs = [*filter(None, sources), *data_splits.paths(config.data)]
-    with files.alone("evaluation", inputs):
+    with owned_files.in_output_dir(
+        "evaluate", config.output_dir, _FILES, "evaluation", inputs
+    ) as files:
         return _evaluate(config, files)
 
 
 def _evaluate(
-    config: EvaluationConfig, files: written.Files | None
+    config: EvaluationConfig, files: owned_files.OwnedFiles | None
 ) -> EvaluationResult:
     """Evaluates, and writes the files of `output_dir`."""
     names = queries.parse_names(config.metrics.metrics)
@@ -153,40 +149,31 @@ def _evaluate(
     convention = dataclasses.replace(convention, max_label=highest, ties=tested.ties)
     result = evaluate_scores(tested.lists, tested.scores, names, convention)
     if files is not None:
-        files.claim()
-        files.remove()
+        files.claim(anew=True)
         outputs.write_per_query(files.directory, judged["test"], result.per_query)
         for split, one in scored.items():
             outputs.write_trec(
                 files.directory, one.lists, one.scores, one.tag, judged[split], split
             )
-        write_atomically(
-            files.path("flags.cfg"), run_file.of_scoring(config, "evaluate")
-        )
-        write_atomically(
-            files.path("metrics.json"),
-            outputs.as_json(
-                {
-                    "test": result.metrics,
-                    "convention": convention.as_dict(),
-                    "labels": wanted.describe(),
-                    "queries": {split: judged[split].num_lists for split in scored},
-                    "eval_list_size": {split: cuts[split].as_dict() for split in scored}
-                    if cuts["test"].cuts
-                    else None,
-                    "empty_queries": {"test": result.empty},
-                    **tested.counts,
-                }
-            ),
+        files.write("flags.cfg", run_file.of_command("evaluate", config))
+        outputs.write_metrics(
+            files,
+            {
+                "test": result.metrics,
+                "convention": convention.as_dict(),
+                "labels": wanted.describe(),
+                "queries": {split: judged[split].num_lists for split in scored},
+                "eval_list_size": {split: cuts[split].as_dict() for split in scored}
+                if cuts["test"].cuts
+                else None,
+                "empty_queries": {"test": result.empty},
+                **tested.counts,
+            },
         )
     if config.print_per_query:
         say(outputs.per_query_table(result.query_ids, result.per_query))
     say(str(result))
-    present = [] if files is None else [n for n in files.present()]
-    return dataclasses.replace(
-        result,
-        paths={} if files is None else {name: files.path(name) for name in present},
-    )
+    return dataclasses.replace(result, paths={} if files is None else files.paths())
 
 
 def _found(
@@ -253,13 +240,6 @@ def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
         for count, names in by_count.items()
     ]
     return f"Lists without a relevant item: {', '.join(parts)}."
-
-
-def _output_files(config: EvaluationConfig) -> written.Files | None:
-    """Returns the files of `output_dir`, if it is given."""
-    if config.output_dir is None:
-        return None
-    return written.Files("evaluate", "output_dir", config.output_dir, _FILES)
 
 
 def _score(

@@ -16,11 +16,12 @@ from tfr_ext.models.transforms.transform_forms import (
     FeatureTransforms,
     feature_transforms,
 )
+from tfr_ext.runs.run_progress import read_progress
 from tfr_ext.sources import data_splits
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.ensembles import members
-from tfr_ext.training.fitting import checkpoints, process_state, run_progress
+from tfr_ext.training.fitting import checkpoints, process_state
 
 # Added to the seed of a run for that of the noise.
 _NOISE_SEED = 1 << 16
@@ -76,7 +77,7 @@ def best_model(
         models = [best_model(one, splits, head) for one in members.configs(config)]
         return combined_model(models, config.ensemble)
     saved = os.path.join(config.model_dir or "", "checkpoints")
-    progress = run_progress.read_progress(saved)
+    progress = read_progress(saved)
     if progress is None:
         raise ValueError(f"{saved} has no checkpoint of the finished run.")
     with precision(config.mixed_precision):

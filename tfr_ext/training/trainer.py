@@ -14,16 +14,15 @@ import tensorflow as tf
 
 from tfr_ext.core import telling
 from tfr_ext.core.settings import given
-from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
+from tfr_ext.runs import outputs
+from tfr_ext.runs.run_directory import RunDirectory
+from tfr_ext.runs.run_progress import read_progress
 from tfr_ext.sources import data_splits
 from tfr_ext.training import (
-    outputs,
     restoring,
-    run_directory,
-    run_inputs,
-    run_report,
+    run_steps,
     training_checks,
 )
 from tfr_ext.training.config import TrainingConfig
@@ -35,7 +34,6 @@ from tfr_ext.training.fitting import (
     parameter_servers,
     process_state,
     replicas,
-    run_progress,
     served_fitter,
     user_callbacks,
 )
@@ -136,10 +134,10 @@ def _train(
     """Trains, or serves those that do; see `train`."""
     _choose_devices(config)
     if replicas.serves(config.strategy):
-        parameter_servers.serve(lambda: run_directory.RunDirectory(config).is_finished)
+        parameter_servers.serve(lambda: RunDirectory(config).is_finished)
         return TrainingResult({}, {}, 0, {}, _no_model)
     strategy = _prepare_tensorflow(config)
-    inputs = run_inputs.RunInputs(config, splits)
+    inputs = run_steps.RunInputs(config, splits)
     user_callbacks.check_objects(callbacks)
     if callbacks and min(config.num_models, config.parallel_models) > 1:
         raise ValueError(
@@ -186,7 +184,7 @@ class _Run:
         self,
         config: TrainingConfig,
         strategy: tf.distribute.Strategy | None,
-        inputs: run_inputs.RunInputs,
+        inputs: run_steps.RunInputs,
         callbacks: Sequence[tf.keras.callbacks.Callback] = (),
         before_writing: Callable[[], None] = lambda: None,
     ):
@@ -201,13 +199,12 @@ class _Run:
         """
         assert config.model_dir is not None
         self._config = config
-        self._model_dir = config.model_dir
         self._strategy = strategy
         self._inputs = inputs
         self._callbacks = callbacks
         self._before_writing = before_writing
         in_memory = inputs.given is not None
-        self._directory = run_directory.RunDirectory(config, in_memory)
+        self._directory = RunDirectory(config, in_memory)
 
     def train_alone(self) -> TrainingResult:
         """Trains while no other process trains in the directory."""
@@ -215,17 +212,18 @@ class _Run:
             stack.enter_context(restoring.precision(self._config.mixed_precision))
             # Only one of several workers writes; the others share its directory.
             if replicas.is_writer(self._strategy):
-                stack.enter_context(lock.alone(self._model_dir, "training"))
+                stack.enter_context(self._directory.alone())
             return self.train()
 
     def train(self) -> TrainingResult:
         """Trains, or returns the results of a finished run."""
         config, inputs, directory = self._config, self._inputs, self._directory
-        directory.check()
+        directory.check(data_splits.paths(config.data))
         inputs.load()
         directory.check_data(inputs.splits.digest)
-        if not config.overwrite and directory.is_finished:
-            return self._found()
+        found = directory.finished()
+        if found is not None:
+            return self._found(found)
         if config.num_models > 1:
             trained, models = self._train_members()
         else:
@@ -236,16 +234,9 @@ class _Run:
         if replicas.is_writer(self._strategy):
             self._begin()
             # Left by a process that was killed.
-            directory.files.remove(run_directory.RESULTS)
-            metrics = run_report.write(
-                config,
-                inputs.checked.names,
-                inputs.checked.labels.describe(),
-                directory.files,
-                trained,
-                inputs.splits,
-                inputs.convention,
-                models,
+            directory.files.remove(outputs.RESULTS)
+            metrics = run_steps.write_report(
+                config, inputs, directory.files, trained, models
             )
             paths = self._paths()
         replicas.wait_for_all(self._strategy)
@@ -330,35 +321,30 @@ class _Run:
             resume=not config.overwrite and self._directory.has_trained,
         )
 
-    def _found(self) -> TrainingResult:
+    def _found(self, found: Mapping[str, Any]) -> TrainingResult:
         """Returns the results of a finished run."""
-        files = self._directory.files
-        say(f"The run in {self._model_dir} is finished: there is nothing to do.")
-        if self._config.export_model and not os.path.exists(files.path("export")):
+        paths, config, inputs = self._paths(), self._config, self._inputs
+        if config.export_model and "export" not in paths:
             say("It has no export, because it was trained with `export_model=False`.")
-        found = outputs.read_metrics(files.path("metrics.json"))
-        config, inputs = self._config, self._inputs
         histories = []
         for one in members.configs(config) if config.num_models > 1 else [config]:
             saved = os.path.join(one.model_dir or "", "checkpoints")
-            progress = run_progress.read_progress(saved)
+            progress = read_progress(saved)
             histories += [] if progress is None else [progress.history]
         whole = len(histories) == config.num_models
         return TrainingResult(
             {split: found[split] for split in ("valid", "test")},
             members.mean_history(histories) if whole else {},
             found.get("best_epoch", 0),
-            self._paths(),
+            paths,
             lambda: restoring.best_model(config, inputs.splits, inputs.head),
         )
 
     def _paths(self) -> dict[str, str]:
         """Returns where the files of the run are, by their names."""
         files = self._directory.files
-        names = [name.rstrip("/") for name in files.present()]
-        if os.path.isdir(files.path("export")):
-            names.append("export")
-        return {name: files.path(name) for name in names}
+        export = files.path("export")
+        return files.paths() | ({"export": export} if os.path.isdir(export) else {})
 
 
 def train_member(
@@ -375,5 +361,5 @@ def train_member(
     """
     _choose_devices(config)
     strategy = _prepare_tensorflow(config)
-    inputs = run_inputs.RunInputs(config, splits)
+    inputs = run_steps.RunInputs(config, splits)
     _Run(config, strategy, inputs, (), before_writing).train_alone()

@@ -19,6 +19,8 @@ from tests.files import content
 from tests.helpers import make_lists
 from tfr_ext import Ranker, data
 from tfr_ext.core.setting_kinds import HIGHEST_SEED
+from tfr_ext.runs.owned_files import OwnedFiles
+from tfr_ext.runs.run_directory import RUN_FILES
 from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
     DataConfig,
@@ -27,9 +29,7 @@ from tfr_ext.training import (
     TrainingConfig,
     export_runs,
     exporter,
-    outputs,
     train,
-    written,
 )
 from tfr_ext.training.exporting import parity
 
@@ -42,7 +42,7 @@ SMALL = TrainingConfig(
     draw_curves=False,
     verbose="silent",
 )
-NAMES = [name for name in outputs.RUN_FILES if name != "curves.png"]
+NAMES = [name for name in RUN_FILES if name != "curves.png"]
 RESULTS = ("metrics.json", "history.tsv", "run.trec", "per_query.tsv", "qrels.trec")
 
 
@@ -185,7 +185,7 @@ def test_a_removal_that_was_broken_off_can_be_repeated(removed, tmp_path, monkey
     model = tmp_path / "models" / "1"
     (model / "checkpoints").mkdir(parents=True)
     whole, part = (
-        written.Files("train", "model_dir", str(d), NAMES) for d in (tmp_path, model)
+        OwnedFiles("train", "model_dir", str(d), NAMES) for d in (tmp_path, model)
     )
     for files in (whole, part):
         files.claim()

@@ -13,6 +13,7 @@ from tests.commands import run_command, told
 from tests.files import content
 from tests.helpers import make_lists
 from tfr_ext import data, models
+from tfr_ext.runs import run_file
 from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
     DataConfig,
@@ -22,7 +23,6 @@ from tfr_ext.training import (
     TrainingConfig,
     export_runs,
     exporter,
-    run_file,
     train,
 )
 from tfr_ext.training.exporting import parity

@@ -9,7 +9,8 @@ import pytest
 from tests.helpers import make_lists
 from tfr_ext import evaluation
 from tfr_ext.evaluation import comparison
-from tfr_ext.training import FusionConfig, MetricsConfig, fuse, outputs
+from tfr_ext.runs import outputs
+from tfr_ext.training import FusionConfig, MetricsConfig, fuse
 
 NAMES = ["ndcg_5", "map"]
 

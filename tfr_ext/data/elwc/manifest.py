@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import os
@@ -18,6 +19,7 @@ from tfr_ext.data import text_files
 FILE_NAME = "manifest.json"
 _FORMAT = "tfr_ext ELWC shards, version 1"
 _DIGEST = re.compile("[0-9a-f]{64}")
+_BLOCK_BYTES = 1 << 20
 _NOT_A_FILE = re.compile(r"[/\\\x00]|^\.\.?$")
 
 
@@ -189,6 +191,15 @@ def load(directory: str) -> Manifest | None:
             f"{path} is not a manifest of {_FORMAT!r}: {problem}. `prepare` writes "
             "valid ones."
         ) from error
+
+
+def digest(path: str) -> str:
+    """Returns the SHA-256 of a file in hexadecimal digits."""
+    found = hashlib.sha256()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            found.update(block)
+    return found.hexdigest()
 
 
 def _expect(right: bool, what: str, value: Any, expected: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import fnmatch
-import hashlib
 import os
 from collections.abc import Sequence
 
@@ -20,8 +19,6 @@ from tfr_ext.data.lists import RankingLists
 
 PREPARED = ElwcSchema()
 """The names in prepared shards, which a manifest describes."""
-
-_BLOCK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,13 +275,10 @@ def _check_bytes(file: str, path: str, shard: Shard) -> None:
         raise DataFormatError(
             f"shard {shard.name}: expected {shard.bytes} bytes. Found: {size}", path
         )
-    digest = hashlib.sha256()
-    with tf.io.gfile.GFile(file, "rb") as content:
-        while block := content.read(_BLOCK_BYTES):
-            digest.update(block)
-    if digest.hexdigest() != shard.sha256:
+    digest = manifest.digest(file)
+    if digest != shard.sha256:
         raise DataFormatError(
             f"shard {shard.name}: expected the SHA-256 digest {shard.sha256}. Found: "
-            f"{digest.hexdigest()}",
+            f"{digest}",
             path,
         )

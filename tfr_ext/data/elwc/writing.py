@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import hashlib
 import os
 import types
 import uuid
@@ -31,7 +30,6 @@ DOC_ID = "doc_id"
 # If there are more different labels, they are numbers rather than grades, and are not
 # counted.
 MAX_COUNTED_LABELS = 1000
-_BLOCK_BYTES = 1 << 20
 
 
 def encode(lists: RankingLists) -> Iterator[bytes]:
@@ -151,7 +149,8 @@ class ShardWriter:
             tf.io.gfile.remove(self._aside)
             raise ValueError(f"{self._path}: there are no lists to write.")
         lengths = np.concatenate(self._lengths)
-        size, digest = _digest(self._aside)
+        size = tf.io.gfile.stat(self._aside).length
+        digest = manifest.digest(self._aside)
         self.record = Record(
             shard=manifest.Shard(
                 self._name, len(lengths), int(lengths.sum()), size, digest
@@ -308,13 +307,3 @@ def _head(number: int, length: int) -> bytes:
         length >>= 7
     head.append(length)
     return bytes(head)
-
-
-def _digest(path: str) -> tuple[int, str]:
-    """Returns the size of a file and its SHA-256 in hexadecimal digits."""
-    digest, size = hashlib.sha256(), 0
-    with tf.io.gfile.GFile(path, "rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()

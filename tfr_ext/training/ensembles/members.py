@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfr_ext.evaluation.queries import higher_is_better
+from tfr_ext.runs.owned_files import ensemble_directories
 from tfr_ext.training.config import TrainingConfig
-
-DIRECTORY = "models"
 
 
 def configs(config: TrainingConfig) -> list[TrainingConfig]:
@@ -28,8 +26,7 @@ def configs(config: TrainingConfig) -> list[TrainingConfig]:
         >>> [(one.model_dir, one.data.seed, one.data.data_seed) for one in found]
         [('run/models/1', 1, 1), ('run/models/2', 2, 1)]
     """
-    assert config.model_dir is not None
-    data, directory = config.data, os.path.join(config.model_dir, DIRECTORY)
+    data = config.data
     return [
         dataclasses.replace(
             config,
@@ -39,10 +36,10 @@ def configs(config: TrainingConfig) -> list[TrainingConfig]:
             num_models=1,
             ensemble="mean",
             parallel_models=1,
-            model_dir=os.path.join(directory, str(number + 1)),
+            model_dir=directory,
             export_model=False,
         )
-        for number in range(config.num_models)
+        for number, directory in enumerate(ensemble_directories(config))
     ]
 
 

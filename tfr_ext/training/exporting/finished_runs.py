@@ -10,8 +10,10 @@ from tfr_ext.core.files import check_may_write
 from tfr_ext.core.settings import Settings, given, setting
 from tfr_ext.core.telling import say
 from tfr_ext.models.combination import COMBINATIONS
+from tfr_ext.runs import outputs, run_directory, run_file
 from tfr_ext.sources import data_splits
-from tfr_ext.training import heads, outputs, restoring, run_directory, run_file
+from tfr_ext.training import heads, restoring
+from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.exporting import model_file, run_export
 
 
@@ -139,7 +141,7 @@ def export_runs(config: ExportConfig) -> ExportResult:
 def _restored(directory: str) -> run_export.ExportedRun:
     """Reads a finished run: its settings, its data, its best model and its results."""
     text = run_directory.flag_file(directory)
-    if not run_file.is_of_training(text):
+    if not run_file.is_of_training(text, TrainingConfig.COMMAND):
         raise ValueError(
             f"{given('model_dir', directory)} holds no training run: it has no "
             "flags.cfg that training wrote."
@@ -156,7 +158,7 @@ def _restored(directory: str) -> run_export.ExportedRun:
             "it goes on from the last epoch."
         )
     try:
-        settings = run_file.settings(text)
+        settings = run_file.settings(text, TrainingConfig)
     except ValueError as error:
         raise ValueError(
             f"{os.path.join(directory, 'flags.cfg')}: {error} Train the model again."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -16,21 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
-from tfr_ext.core.files import ASIDE, without_wildcards, write_atomically
+from tfr_ext.core.files import without_wildcards, write_atomically
 from tfr_ext.core.system import termination
+from tfr_ext.runs.owned_files import CHECKPOINT
+from tfr_ext.runs.run_progress import REMEDY, STATE_FILE, Progress, read_progress
 from tfr_ext.training.fitting import replicas
-from tfr_ext.training.fitting.run_progress import (
-    REMEDY,
-    STATE_FILE,
-    Progress,
-    read_progress,
-)
 
-# Our files in a directory of checkpoints, including half-written ones.
-_CHECKPOINT = re.compile(r"(last|best)-\d+(-\d+)?(_temp|\.[^/]*)")
 # Found in the names that a model of the other Keras gives its variables.
 _OTHER_KERAS = "/_operations/" if which_keras.IS_KERAS_2 else "/layer_with_weights-"
-FILES = re.compile(rf"{_CHECKPOINT.pattern}|state\.json|{ASIDE.pattern}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -284,7 +276,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
     def _check_empty(self) -> None:
         """Checks that there are no checkpoints, which would be replaced."""
         names = os.listdir(self._directory) if os.path.isdir(self._directory) else []
-        found = sorted(filter(_CHECKPOINT.fullmatch, names))
+        found = sorted(filter(CHECKPOINT.fullmatch, names))
         if found:
             raise ValueError(
                 f"{self._directory} has {found[0]}, but no {STATE_FILE} that says "
@@ -298,7 +290,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         last = self._path("last", found.epochs, found.batches)
         kept = {os.path.basename(last), f"best-{found.best_epoch}"}
         for name in os.listdir(self._directory):
-            if _CHECKPOINT.fullmatch(name) and name.split(".")[0] not in kept:
+            if CHECKPOINT.fullmatch(name) and name.split(".")[0] not in kept:
                 path = os.path.join(self._directory, name)
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 

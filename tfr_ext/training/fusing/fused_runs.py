@@ -13,7 +13,7 @@ from tfr_ext.core import json_files
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import fusion, runs, trec
-from tfr_ext.training import outputs
+from tfr_ext.runs import outputs
 
 SPLITS = ("test", "valid")
 _KINDS: json_files.Kinds = {"convention": (dict,), "seed": (int, type(None))}

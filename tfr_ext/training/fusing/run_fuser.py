@@ -7,25 +7,22 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import Settings, given, nested, setting
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import comparable, fusion, queries, runs
 from tfr_ext.evaluation.fusion import FUSIONS, RRF_K, checked_weights
 from tfr_ext.evaluation.queries import plain_name
-from tfr_ext.training import evaluator, outputs, run_file, written
+from tfr_ext.runs import outputs, owned_files, run_file
+from tfr_ext.training import evaluator
 from tfr_ext.training.config import MetricsConfig
 from tfr_ext.training.fusing import fused_runs
 
-_FILES = (
-    *("metrics.json", "per_query.tsv", *outputs.trec_files("test")),
-    *(*outputs.trec_files("valid"), "flags.cfg"),
-)
+_FILES = (*outputs.EVALUATED, "flags.cfg")
 # What the directory of a run says about all its metrics.
 _STATED = ("gain", "empty_list", "relevance_threshold", "max_label")
 
-
+# Chooses the weights on validation lists.
 VALID = "valid"
 
 
@@ -183,17 +180,17 @@ def fuse(config: FusionConfig) -> FusionResult:
         >>> result.evaluation.metrics, result.weights
         ({'mrr': 1.0}, (0.25, 0.75))
     """
-    if config.output_dir is None:
-        return _fuse(config, None)
-    files = written.Files("fuse", "output_dir", config.output_dir, _FILES)
     inputs = [*config.runs, *filter(None, (config.qrels, config.valid_qrels))]
     # Of a directory, the files of these names are read.
     inputs += [os.path.join(run, name) for run in config.runs for name in _FILES]
-    with files.alone("fusion", filter(os.path.exists, inputs)):
+    present = filter(os.path.exists, inputs)
+    with owned_files.in_output_dir(
+        "fuse", config.output_dir, _FILES, "fusion", present
+    ) as files:
         return _fuse(config, files)
 
 
-def _fuse(config: FusionConfig, files: written.Files | None) -> FusionResult:
+def _fuse(config: FusionConfig, files: owned_files.OwnedFiles | None) -> FusionResult:
     """Fuses, and writes the files of `output_dir`."""
     fused = [fused_runs.find(path) for path in config.runs]
     judged = _judged(config, fused)
@@ -215,8 +212,7 @@ def _fuse(config: FusionConfig, files: written.Files | None) -> FusionResult:
     found = FusionResult(result, valid, weights, chosen)
     if files is not None:
         _write(config, files, fused, joined, found)
-        paths = {name: files.path(name) for name in files.present()}
-        result = dataclasses.replace(result, paths=paths)
+        result = dataclasses.replace(result, paths=files.paths())
     say(str(result))
     return dataclasses.replace(found, evaluation=result)
 
@@ -325,21 +321,20 @@ def _weights(
 
 def _write(
     config: FusionConfig,
-    files: written.Files,
+    files: owned_files.OwnedFiles,
     fused: Sequence[fused_runs.Fused],
     joined: Mapping[str, fused_runs.Joined],
     found: FusionResult,
 ) -> None:
     """Writes the files of a fusion."""
-    files.claim()
-    files.remove()
+    files.claim(anew=True)
     result = found.evaluation
     outputs.write_per_query(files.directory, joined["test"].judged, result.per_query)
     for split, one in joined.items():
         scores = one.scores(found.weights)
         tag = f"fusion_{config.fusion}"
         outputs.write_trec(files.directory, one.lists, scores, tag, one.judged, split)
-    write_atomically(files.path("flags.cfg"), run_file.of_scoring(config, "fuse"))
+    files.write("flags.cfg", run_file.of_command("fuse", config))
     reports = [run.report for run in fused if run.report]
     seeds = {report.get("seed") for report in reports}
     content: dict[str, Any] = {
@@ -365,8 +360,4 @@ def _write(
             },
         },
     }
-    # Written last: a fusion that has it is finished.
-    write_atomically(files.path("metrics.json"), outputs.as_json(content))
-
-
-# Chooses the weights on validation lists.
+    outputs.write_metrics(files, content)

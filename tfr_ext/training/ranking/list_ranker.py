@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from tfr_ext.core.files import check_may_write, whole_file
+from tfr_ext.core.files import check_may_write, is_within, whole_file
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
 from tfr_ext.core.telling import say
@@ -29,7 +29,6 @@ from tfr_ext.sources import table_source
 from tfr_ext.training.ranking import loaded_scorers, ranked_formats
 from tfr_ext.training.ranking.loaded_scorers import ListScorer, load_scorer
 from tfr_ext.training.ranking.rank_config import STANDARD, RankConfig
-from tfr_ext.training.written import is_within
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,12 +7,11 @@ repeat a run that was trained from Python.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tfr_ext.core import setting_kinds
 from tfr_ext.core.setting_kinds import KINDS, Parameters, Setting
 from tfr_ext.core.settings import Place, Settings, build, given, places
-from tfr_ext.training.config import TrainingConfig
 
 # Settings that say how to run, not what to run: another value does not make another
 # run.
@@ -30,12 +29,13 @@ NOT_PART_OF_A_RUN = (
     "parallel_models",
     "verbose",
 )
-_START = "# Runs again by: python -m pipelines.{} "
+_START = "# Runs again by: python -m pipelines.{} --flagfile=THIS_FILE"
 _IN_MEMORY = (
     "# Trained in Python on lists in memory: runs again by train(settings, splits)."
 )
 _DATA = "# The data that it read: SHA-256 "
 _NOT_SET = "(not set)"
+_Kind = TypeVar("_Kind", bound=Settings)
 
 
 def lines(settings: Settings, without: Sequence[str] = ()) -> list[str]:
@@ -62,26 +62,20 @@ def of_training(config: Any, data: str, in_memory: bool = False) -> str:
         in_memory: whether the lists were in memory, rather than read as the settings
             say.
     """
-    start = _START.format(config.COMMAND)
-    start += "--flagfile=THIS_FILE --model_dir=ANOTHER_DIRECTORY"
+    start = f"{_START.format(config.COMMAND)} --model_dir=ANOTHER_DIRECTORY"
     if in_memory:
         start = _IN_MEMORY
     return "\n".join([start, f"{_DATA}{data}", *lines(config)]) + "\n"
 
 
-def of_scoring(config: Settings, command: str) -> str:
-    """Returns the text of the flag file of an evaluation or a fusion.
-
-    Args:
-        config: its settings.
-        command: the command that does it.
-    """
-    start = f"{_START.format(command)}--flagfile=THIS_FILE"
+def of_command(command: str, config: Settings) -> str:
+    """Returns the text of the flag file of a command that writes to `output_dir`."""
+    start = _START.format(command)
     return "\n".join([start, *lines(config, without=["output_dir"])]) + "\n"
 
 
-def is_of_training(text: str, command: str = TrainingConfig.COMMAND) -> bool:
-    """Tells whether a text is one that `of_training` returned.
+def is_of_training(text: str, command: str) -> bool:
+    """Returns whether a text is one that `of_training` returned.
 
     Args:
         text: the text.
@@ -125,34 +119,39 @@ def differences(text: str, config: Settings) -> list[str]:
         old = place.default if texts is None else _parsed(place.about, texts)
         new = place.value(config)
         if old != new:
-            found.append(f"{_told(place, old)} then, {_told(place, new)} now")
+            found.append(changed(_told(place, old), _told(place, new)))
     return found + [
-        f"{name}={' '.join(texts)} then, {_NOT_SET} now" for name, texts in then.items()
+        changed(f"{name}={' '.join(texts)}", _NOT_SET) for name, texts in then.items()
     ]
 
 
-def settings(text: str) -> TrainingConfig:
+def changed(then: Any, now: Any) -> str:
+    """Returns what messages say of a difference."""
+    return f"{then} then, {now} now"
+
+
+def settings(text: str, kind: type[_Kind]) -> _Kind:
     """Returns the settings of a run; what its file lacks has its default.
 
     Args:
         text: what `of_training` returned.
+        kind: the class of the settings.
 
     Raises:
         ValueError: if a setting is unknown, or has a wrong value.
 
     Examples:
+        >>> from tfr_ext.training import TrainingConfig
         >>> config = TrainingConfig(num_epochs=3, model_dir="model")
-        >>> settings(of_training(config, "0a1b")) == config
+        >>> settings(of_training(config, "0a1b"), TrainingConfig) == config
         True
     """
-    then = _texts(text, TrainingConfig)
-    known = {place.key: place.about for place in places(TrainingConfig)}
+    then = _texts(text, kind)
+    known = {place.key: place.about for place in places(kind)}
     unknown = sorted(then.keys() - known.keys())
     if unknown:
         raise ValueError(f"There is no setting {unknown[0]!r}.")
-    return build(
-        TrainingConfig, {key: _parsed(known[key], texts) for key, texts in then.items()}
-    )
+    return build(kind, {key: _parsed(known[key], texts) for key, texts in then.items()})
 
 
 def _texts(text: str, kind: type[Settings]) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Records which files a command wrote: it replaces and removes no others.
+"""The files of a command in a directory: it replaces and removes no others.
 
 A command records the names of its files in the directory before it writes the first of
 them. A file with such a name that is not in the record belongs to somebody else.
@@ -12,15 +12,18 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from tfr_ext.core.files import ASIDE, check_may_write, write_atomically
+from tfr_ext.core.files import ASIDE, is_within, write_atomically
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
-from tfr_ext.training.fitting import checkpoints
 
+_RECORD = ".written_by_"
+# The checkpoints of a run, including half-written ones.
+CHECKPOINT = re.compile(r"(last|best)-\d+(-\d+)?(_temp|\.[^/]*)")
 # In these directories a command writes only files with such names; others stay.
 _INSIDE = {
-    "checkpoints": checkpoints.FILES,
+    "checkpoints": re.compile(rf"{CHECKPOINT.pattern}|state\.json|{ASIDE.pattern}"),
     "tensorboard": re.compile(r"(train|validation)/events\.out\.tfevents\..*"),
 }
 # The runs of the models of an ensemble.
@@ -33,7 +36,7 @@ _INSIDE["models"] = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Files:
+class OwnedFiles:
     """The files of a command in the directory that one of its arguments names.
 
     Attributes:
@@ -53,7 +56,7 @@ class Files:
     @property
     def record(self) -> str:
         """The file that has the names of what was written."""
-        return self.path(f".written_by_{self.command}")
+        return self.path(f"{_RECORD}{self.command}")
 
     @property
     def _where(self) -> str:
@@ -62,6 +65,10 @@ class Files:
     def path(self, name: str) -> str:
         """Returns the path of a file."""
         return os.path.join(self.directory, name)
+
+    def write(self, name: str, text: str) -> None:
+        """Writes a text file, which is there whole or not at all."""
+        write_atomically(self.path(name), text)
 
     def owned(self) -> list[str]:
         """Returns the names that the record has."""
@@ -98,32 +105,13 @@ class Files:
             for name in outputs
             if (name not in owned and self._entries(name)) or self._is_other_kind(name)
         ]
-        if foreign:
-            raise ValueError(
-                f"{self._where} has files that `{self.command}` did not write and "
-                "would replace: "
-                f"{', '.join(foreign)}. Name another directory, or move them away."
-            )
+        check_foreign(self._where, self.command, foreign)
 
-    @contextlib.contextmanager
-    def alone(self, work: str, inputs: Iterable[str] = ()) -> Iterator[None]:
-        """Checks as `check` does, and locks the directory.
+    def claim(self, anew: bool = False) -> None:
+        """Records all names, and those of earlier files that still exist.
 
         Args:
-            work: what the command does, for messages.
-            inputs: files and directories that it reads.
-
-        Raises:
-            ValueError: see `check`, or if another process is at work there.
-            OSError: if this user may not write there.
-        """
-        self.check(inputs)
-        check_may_write(self.directory)
-        with lock.alone(self.directory, work):
-            yield
-
-    def claim(self) -> None:
-        """Records all names, and those of earlier files that still exist.
+            anew: whether to remove those files then.
 
         Raises:
             ValueError: if something else has come to be in the place of a file.
@@ -135,6 +123,8 @@ class Files:
             *dict.fromkeys([*kept, *self.names]),
         ]
         write_atomically(self.record, "\n".join(lines) + "\n")
+        if anew:
+            self.remove()
 
     def remove(self, names: Iterable[str] | None = None) -> None:
         """Removes files that are in the record, in the order of their names there.
@@ -163,6 +153,10 @@ class Files:
             if self._entries(name)
         ]
 
+    def paths(self) -> dict[str, str]:
+        """Returns the paths of those that exist, by name."""
+        return {name: self.path(name) for name in self.names if self._entries(name)}
+
     def _entries(self, name: str) -> list[str]:
         """Returns the paths that belong to a name and exist."""
         path = self.path(name)
@@ -180,15 +174,66 @@ class Files:
         return os.path.lexists(path) and (name in _INSIDE) != os.path.isdir(path)
 
 
-def is_within(path: str, directory: str) -> bool:
-    """Tells whether a path is a directory or in it, after links are resolved."""
-    path, directory = os.path.realpath(path), os.path.realpath(directory)
-    return path == directory or path.startswith(directory + os.sep)
+@contextlib.contextmanager
+def in_output_dir(
+    command: str,
+    directory: str | None,
+    names: Sequence[str],
+    work: str,
+    inputs: Iterable[str],
+) -> Iterator[OwnedFiles | None]:
+    """Checks and locks `output_dir`, and yields its files; None if it is not given.
+
+    Args:
+        command: the command, such as 'evaluate'.
+        directory: `output_dir`.
+        names: what the command writes there.
+        work: what it does, for messages.
+        inputs: files and directories that it reads.
+
+    Raises:
+        ValueError: see `OwnedFiles.check`, or if another process is at work there.
+        OSError: if this user may not write there.
+    """
+    if directory is None:
+        yield None
+        return
+    files = OwnedFiles(command, "output_dir", directory, names)
+    files.check(inputs)
+    with lock.alone(directory, work):
+        yield files
+
+
+def ensemble_directories(config: Any) -> list[str]:
+    """Returns the directories of the models of an ensemble.
+
+    Args:
+        config: the settings of the ensemble, with `model_dir`.
+    """
+    numbers = range(1, config.num_models + 1)
+    return [os.path.join(config.model_dir, "models", str(n)) for n in numbers]
+
+
+def check_foreign(where: str, command: str, foreign: Sequence[str]) -> None:
+    """Checks that a command would replace only what it wrote.
+
+    Args:
+        where: the directory, as messages name it.
+        command: the command.
+        foreign: what it would replace that it did not write.
+
+    Raises:
+        ValueError: if there is any.
+    """
+    if foreign:
+        raise ValueError(
+            f"{where} has files that `{command}` did not write and would replace: "
+            f"{', '.join(foreign)}. Name another directory, or move them away."
+        )
 
 
 def _is_record(path: str) -> bool:
-    """Tells whether a path is that of the record of a command."""
-    return os.path.basename(path).startswith(".written_by_")
+    return os.path.basename(path).startswith(_RECORD)
 
 
 def _remove_empty(directory: str) -> None:

@@ -1,24 +1,26 @@
-"""The files that a run writes."""
+"""The results of a run: the files that say how good it is, and the tables printed."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from tfr_ext import data, evaluation
 from tfr_ext.core import json_files
 from tfr_ext.core.files import named, text_file
 from tfr_ext.core.telling import say
-from tfr_ext.evaluation import trec_names
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import queries, trec, trec_names
+from tfr_ext.runs.owned_files import OwnedFiles
+from tfr_ext.version import __version__
 
-# The files of a run, apart from exported versions, in the order in which they are
-# removed: without the first, the run is not finished; without the last, nothing says
-# what it was.
-RUN_FILES = (
+# What the last step of a run writes, after training. The first is written last: without
+# it, the run is not finished.
+RESULTS = (
     "metrics.json",
     "history.tsv",
     "per_query.tsv",
@@ -27,15 +29,91 @@ RUN_FILES = (
     "run.valid.trec",
     "qrels.valid.trec",
     "curves.png",
-    "tensorboard",
-    "checkpoints",
-    "models",
-    "flags.cfg",
 )
+# What a command writes that evaluates and does not train.
+EVALUATED = tuple(n for n in RESULTS if n not in ("history.tsv", "curves.png"))
+
+
+def write_evaluation(
+    config: Any,
+    tag: str,
+    labels: str,
+    files: OwnedFiles,
+    splits: Any,
+    score: Callable[[RankingLists], np.ndarray],
+    history: Mapping[str, list[float]],
+    best_epoch: int,
+    convention: queries.Convention,
+) -> dict[str, Any]:
+    """Evaluates a model, and writes all files of a run that tell how good it is.
+
+    Args:
+        config: the settings of the run.
+        tag: what it was trained with, which is the name of its TREC run.
+        labels: a description of the labels, in words.
+        files: the files of the run.
+        splits: the lists, see `data_splits.Splits`.
+        score: returns the scores of lists, one per item.
+        history: the history, see `write_history`.
+        best_epoch: the epoch of the model, counted from 1.
+        convention: what the metrics mean.
+
+    Returns:
+        What `metrics.json` says of any run, for `finish`.
+    """
+    directory = files.directory
+    names = queries.parse_names(config.evaluation.metrics)
+    judged = {"valid": splits.valid, "test": splits.test}
+    scores = {split: score(lists) for split, lists in judged.items()}
+    values = {
+        split: queries.per_query(lists, scores[split], names, convention)
+        for split, lists in judged.items()
+    }
+    write_history(directory, history)
+    write_per_query(directory, splits.test, values["test"])
+    for split, lists in judged.items():
+        write_trec(directory, lists, scores[split], tag, split=split)
+    if config.draw_curves:
+        draw_curves(files.path("curves.png"), history, config.monitor, best_epoch)
+    return {
+        **{split: queries.means(of_split) for split, of_split in values.items()},
+        "convention": convention.as_dict(),
+        "labels": labels,
+        "queries": {split: lists.num_lists for split, lists in judged.items()},
+        "eval_list_size": splits.eval_cuts,
+        "epochs": len(next(iter(history.values()))),
+        "best_epoch": best_epoch,
+        "loss": tag,
+        "seed": config.data.seed,
+        "versions": versions(),
+    }
+
+
+def finish(
+    files: OwnedFiles, content: Mapping[str, Any], about: str, more: str = ""
+) -> dict[str, dict[str, float | None]]:
+    """Writes `metrics.json`, and prints the results.
+
+    Args:
+        files: the files of the run.
+        content: the content of `metrics.json`.
+        about: what is printed before the metrics.
+        more: what is printed last.
+
+    Returns:
+        The mean of each metric, by split.
+    """
+    write_metrics(files, content)
+    results = {split: content[split] for split in ("valid", "test")}
+    say(
+        f"{about}\n{metric_table(results)}"
+        f"\nWritten in {files.directory}: {', '.join(files.present())}{more}"
+    )
+    return results
 
 
 def write_per_query(
-    directory: str, lists: data.RankingLists, values: Mapping[str, np.ndarray]
+    directory: str, lists: RankingLists, values: Mapping[str, np.ndarray]
 ) -> None:
     """Writes `per_query.tsv`, with empty cells for queries that do not count.
 
@@ -77,10 +155,10 @@ def write_history(directory: str, history: Mapping[str, list[float]]) -> None:
 
 def write_trec(
     directory: str,
-    lists: data.RankingLists,
+    lists: RankingLists,
     scores: np.ndarray,
     tag: str,
-    judged: data.RankingLists | None = None,
+    judged: RankingLists | None = None,
     split: str = "test",
 ) -> None:
     """Writes `run.trec` and, for integer labels, `qrels.trec`.
@@ -97,8 +175,8 @@ def write_trec(
         split: 'test' or 'valid'.
     """
     run, qrels = trec_files(split)
-    evaluation.write_run(os.path.join(directory, run), lists, scores, tag)
-    if not evaluation.write_qrels(
+    trec.write_run(os.path.join(directory, run), lists, scores, tag)
+    if not trec.write_qrels(
         os.path.join(directory, qrels), lists if judged is None else judged
     ):
         say(
@@ -123,6 +201,16 @@ def trec_files(split: str) -> tuple[str, str]:
 def as_json(content: Mapping[str, Any]) -> str:
     """Returns the text of a JSON file with an entry per line."""
     return json.dumps(content, indent=2) + "\n"
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions on which results depend."""
+    return {"tfr_ext": __version__, "tensorflow": tf.__version__}
+
+
+def write_metrics(files: OwnedFiles, content: Mapping[str, Any]) -> None:
+    """Writes `metrics.json` last: a run that has it is finished."""
+    files.write("metrics.json", as_json(content))
 
 
 def read_metrics(path: str) -> dict[str, Any]:

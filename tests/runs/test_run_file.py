@@ -5,20 +5,19 @@ import dataclasses
 import pytest
 
 from tests.training.changed_settings import OTHER
+from tfr_ext.runs import run_file
 from tfr_ext.training import (
     DataConfig,
     LossConfig,
     TrainingConfig,
-    run_file,
 )
 
 WRITTEN = run_file.of_training(OTHER, "0" * 64)
 
 
 def test_settings_that_say_how_to_run_make_no_other_run():
-    assert (
-        run_file.is_of_training(WRITTEN) and run_file.data_digest(WRITTEN) == "0" * 64
-    )
+    assert run_file.is_of_training(WRITTEN, "train")
+    assert run_file.data_digest(WRITTEN) == "0" * 64
     assert run_file.differences(WRITTEN, OTHER) == []
     elsewhere = dataclasses.replace(OTHER, model_dir="b", verbose="bar", overwrite=True)
     assert run_file.differences(WRITTEN, elsewhere) == []

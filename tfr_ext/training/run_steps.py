@@ -1,23 +1,31 @@
-"""What a run reads and finds out before it trains; the models of one run share it."""
+"""The steps of a run before and after training: its inputs, and its results."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfr_ext import losses
 from tfr_ext.core.settings import given
 from tfr_ext.core.telling import say, warn
+from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.evaluation import queries
+from tfr_ext.runs import outputs
+from tfr_ext.runs.owned_files import OwnedFiles
 from tfr_ext.sources import data_splits
 from tfr_ext.training import heads, training_checks
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.training.diagnosis import label_fit
+from tfr_ext.training.exporting import run_export
+from tfr_ext.training.fitting.checkpoints import Trained
 
 
 class RunInputs:
     """The data of a run, and what follows from data and settings.
+
+    The models of an ensemble share it.
 
     Attributes:
         checked: what the settings say before any data is read.
@@ -29,7 +37,7 @@ class RunInputs:
     splits: data_splits.Splits
     head: heads.Head
 
-    def __init__(self, config: TrainingConfig, given: data_splits.Splits | None):
+    def __init__(self, config: TrainingConfig, given: data_splits.Splits | None = None):
         """Checks the settings; nothing is read.
 
         Args:
@@ -96,3 +104,49 @@ class RunInputs:
         ):
             warn(line)
         return highest, params
+
+
+def write_report(
+    config: TrainingConfig,
+    inputs: RunInputs,
+    files: OwnedFiles,
+    trained: Trained,
+    models: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, dict[str, float | None]]:
+    """Evaluates and exports a model; writes and prints the results.
+
+    Args:
+        config: the settings.
+        inputs: the data.
+        files: the files of the run.
+        trained: the model and its history.
+        models: of an ensemble, what is told about each of its models.
+
+    Returns:
+        The mean of each metric, by split.
+    """
+    splits, convention = inputs.splits, inputs.convention
+    content = outputs.write_evaluation(
+        config,
+        config.loss.loss,
+        inputs.checked.labels.describe(),
+        files,
+        splits,
+        lambda lists: score_lists(trained.model, lists, config.batch_size),
+        trained.history,
+        trained.best_epoch,
+        convention,
+    )
+    epoch_of, more = "Best epoch", ""
+    if models:
+        content |= {"ensemble": config.ensemble, "models": list(models)}
+        epoch_of = "Best epoch of the mean of the models"
+    if config.export_model:
+        run = run_export.ExportedRun(config, splits, trained.model, content)
+        exported = run_export.export_models([run], files.path("export"))
+        more = f"\nExported for serving: {exported}"
+    best = (
+        f"{epoch_of} by validation {config.monitor}: {trained.best_epoch} of "
+        f"{len(trained.history['loss'])}."
+    )
+    return outputs.finish(files, content, f"{best} {convention.describe()}", more)
