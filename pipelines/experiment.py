@@ -19,12 +19,7 @@ from typing import Any
 from absl import flags
 
 from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
-from pipelines.experiments import (
-    cell_work,
-    cells,
-    processes,
-    selection,
-)
+from pipelines.experiments import cell_work, cells, selection
 from pipelines.experiments.experiment_config import ExperimentConfig
 from pipelines.experiments.kinds import KINDS
 from pipelines.flags import config_flags
@@ -167,7 +162,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
         f"{_count(methods, 'method')}, {_count(plan.candidates, 'candidate')}, "
         f"{_count(plan.folds, 'fold')}, {_count(seeds, 'seed')}. Reading the data ...",
     )
-    everything = processes.check(cell_work.check, plan)
+    everything = cell_work.check(plan)
     cached = {cell for cell in everything if cell.is_finished}
     first = seeds[: config.selection_seeds]
     several = {name for name, found in methods.items() if len(found) > 1}
@@ -181,7 +176,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
     later = len(several) * len(plan.folds) * (len(seeds) - len(first))
     progress = _Progress(phases["select"], later, config.jobs, work.select_by)
     telling.say(_announcement(plan, phases["select"], later, config.jobs))
-    _train(config, phases["select"], progress)
+    cell_work.train(phases["select"], plan, config.jobs, progress.tell)
     choices = selection.choose(
         [cell for cell in phases["select"] if cell.seed in first],
         work.select_by,
@@ -194,7 +189,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
     ]
     phases["final"] = [cell for cell in chosen if cell not in set(phases["select"])]
     progress.expect(phases["final"])
-    _train(config, phases["final"], progress)
+    cell_work.train(phases["final"], plan, config.jobs, progress.tell)
     trained = [*phases["select"], *phases["final"]]
     failed = [cell for cell in trained if not cell.is_finished]
     files.claim()
@@ -264,19 +259,6 @@ def _announcement(
         f"Cells to train: {left:,}{then}. Up to {jobs} at a time, each in a "
         f"process with --threads={plan.threads}; files and {cells.LOG} of each are in "
         f"a directory of its own in {plan.cells_dir}."
-    )
-
-
-def _train(
-    config: ExperimentConfig, wanted: list[cells.Cell], progress: _Progress
-) -> None:
-    processes.run(
-        wanted,
-        lambda: processes.Worker(
-            cell_work.train_all, KINDS, config.threads, config.keep_models
-        ),
-        config.jobs,
-        progress.tell,
     )
 
 

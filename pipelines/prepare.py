@@ -9,6 +9,7 @@ If it is killed, the same command goes on. Training reads the shards with --data
 from __future__ import annotations
 
 import collections
+import dataclasses
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,17 +20,11 @@ import tensorflow as tf
 from absl import flags
 
 from pipelines.flags import config_flags
-from pipelines.preparing import (
-    beam_runner,
-    shard_directory,
-    work_units,
-    worker_processes,
-)
-from pipelines.preparing.preparation_config import PreparationConfig
+from pipelines.preparing import runners, shard_directory, work_units
 from pipelines.preparing.work_units import Output, Unit, Written
 from pipelines.start import command
 from tfr_ext.core import telling
-from tfr_ext.core.settings import places
+from tfr_ext.core.settings import Settings, places, setting
 from tfr_ext.core.system import lock
 from tfr_ext.data.letor.byte_ranges import Survey
 from tfr_ext.runs import run_file
@@ -50,6 +45,61 @@ _MOST_USED = (
     *("shard_megabytes", "num_workers", "beam_args", "overwrite", "seed"),
 )
 _Found = TypeVar("_Found", Survey, Written)
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparationConfig(Settings):
+    """Where shards go, how large they are, and who writes them."""
+
+    output_dir: str | None = setting(
+        None,
+        "Directory to which the shards and their manifest.json are written, on any "
+        "file system that TensorFlow knows.",
+        group="preparation",
+        kind="path",
+    )
+    shard_megabytes: float = setting(
+        64.0,
+        "Approximate size of the text or of the features that one shard is made from. "
+        "`dataset='elwc'` has one shard for each of its files.",
+        group="preparation",
+        low=1e-6,
+    )
+    overwrite: bool = setting(
+        False,
+        "Start again in an `output_dir` that holds other shards.",
+        group="preparation",
+    )
+    beam_args: tuple[str, ...] = setting(
+        (),
+        "An option of Apache Beam, such as --beam_args=--runner=FlinkRunner. "
+        "Repeatable. If any is given, Beam does the work; otherwise, processes of "
+        "this machine do.",
+        group="preparation",
+        kind="repeated",
+    )
+    num_workers: int | None = setting(
+        None,
+        "Number of processes of this machine that work at the same time. One for each "
+        "core if left out.",
+        group="preparation",
+        kind="integer",
+        low=1,
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: if a setting is wrong, or two settings do not fit each other.
+        """
+        super().__post_init__()
+        if self.beam_args and self.num_workers:
+            raise ValueError(
+                "`num_workers` cannot be given with `beam_args`. Give Beam's runner "
+                "an option of its own instead, such as "
+                "--beam_args=--direct_num_workers=8."
+            )
 
 
 def define_flags() -> None:
@@ -104,7 +154,7 @@ def _write(
     """Writes all shards in `place`, and finishes them where they belong."""
     directory = config.output_dir or ""
     if config.beam_args:
-        unknown = beam_runner.unknown_options(config.beam_args)
+        unknown = runners.unknown_options(config.beam_args)
         if unknown:
             telling.say(
                 f"Options passed on that Beam itself does not know: {' '.join(unknown)}"
@@ -267,10 +317,10 @@ def _run(
             f"{len(units) - len(left):,} of {len(units):,} pieces are finished already."
         )
     if left and config.beam_args:
-        beam_runner.run(left, work_units.work, config.beam_args)
+        runners.run_on_beam(left, work_units.work, config.beam_args)
     elif left:
-        workers = config.num_workers or worker_processes.num_cores()
-        worker_processes.run(left, work_units.work, workers)
+        workers = config.num_workers or runners.num_cores()
+        runners.run_here(left, work_units.work, workers)
     work_units.raise_error(directory)
     results = [found(unit) for unit in units]
     missing = [unit.name for unit, result in zip(units, results) if result is None]
@@ -302,7 +352,7 @@ def main() -> None:
     """Prepares the shards, after a check that Beam is installed if it is wanted."""
     if FLAGS.beam_args:
         try:
-            beam_runner.import_beam()
+            runners.import_beam()
         except ImportError as error:
             sys.exit(f"Error: {error}")
     prepare()

@@ -12,8 +12,7 @@ import contextlib
 
 from absl import flags
 
-from pipelines.client.server_config import ServerConfig
-from pipelines.client.server_scorer import ServerScorer
+from pipelines.client.server_scorer import ServerConfig, ServerScorer
 from pipelines.flags import config_flags, flag_files
 from pipelines.start import command
 from tfr_ext.core.files import is_within

@@ -7,14 +7,116 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipelines.client.answers import Target
 from pipelines.client.grpc_client import GrpcClient
 from pipelines.client.ranking_client import RankingClient
 from pipelines.client.rest import RestClient
-from pipelines.client.server_config import ServerConfig
+from pipelines.start import tensorflow_import  # noqa: F401
+from tfr_ext.core.settings import Settings, setting
 from tfr_ext.data.batches.batching import FEATURES, MASK, score_lists
 from tfr_ext.data.lists import RankingLists
 
 _CLIENTS: dict[str, type[RankingClient]] = {"grpc": GrpcClient, "rest": RestClient}
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerConfig(Settings):
+    """A model of a server, instead of an export.
+
+    Examples:
+        >>> config = ServerConfig(server="localhost:8500", model_name="ranker")
+        >>> config.target().place
+        "model 'ranker'"
+    """
+
+    server: str | None = setting(
+        None,
+        "Address of a model server, such as TensorFlow Serving, as host:port: its port "
+        "for gRPC, usually 8500, or with `protocol='rest'` the one for REST, usually "
+        "8501.",
+        group="server",
+        kind="text",
+    )
+    model_name: str | None = setting(
+        None,
+        "Name under which the server has the model.",
+        group="server",
+        kind="text",
+    )
+    protocol: str = setting(
+        "grpc",
+        "How the server is asked. 'grpc' needs tensorflow-serving-api.",
+        group="server",
+        choices=("grpc", "rest"),
+    )
+    model_version: int | None = setting(
+        None,
+        "Version of the model. If left out, the latest when the command starts.",
+        group="server",
+        kind="integer",
+        low=0,
+    )
+    model_label: str | None = setting(
+        None,
+        "Label of the version, such as 'stable', instead of `model_version`.",
+        group="server",
+        kind="text",
+    )
+    deadline: float = setting(
+        60.0,
+        "Seconds until a request must be answered, with all that is tried again.",
+        group="server",
+        low=0.001,
+        high=86_400,
+    )
+    retries: int = setting(
+        3,
+        "How often a request is tried again if the server cannot be reached.",
+        group="server",
+        low=0,
+        high=4,
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: if a setting is wrong, or two settings do not fit each other.
+        """
+        super().__post_init__()
+        if self.server is None:
+            for field in dataclasses.fields(self):
+                if getattr(self, field.name) != field.default:
+                    raise ValueError(f"`{field.name}` has no meaning without `server`.")
+            return
+        if self.model_name is None:
+            raise ValueError(
+                "`server` needs `model_name`, the name under which the server has the "
+                "model."
+            )
+        if self.model_version is not None and self.model_label is not None:
+            raise ValueError(
+                "`model_version` and `model_label` cannot be given together: each "
+                "names a version."
+            )
+        self.target()
+
+    def target(self) -> Target:
+        """Returns what a client connects to.
+
+        Raises:
+            ValueError: if there is no server.
+        """
+        if self.server is None or self.model_name is None:
+            raise ValueError("`server` and `model_name` must be given.")
+        return Target(
+            self.server,
+            self.model_name,
+            self.model_version,
+            self.model_label,
+            self.deadline,
+            self.retries,
+        )
 
 
 class ServerScorer:

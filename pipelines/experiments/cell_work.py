@@ -1,32 +1,144 @@
-"""What the processes of an experiment do: check the cells, and train them."""
+"""Checks and trains the cells of an experiment, in processes."""
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 import os
 import sys
+import time
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from absl import flags
 
-from pipelines.experiments.cells import LOG, TRAIN, Cell, Kind, Plan, in_fold
+from pipelines.experiments.cells import (
+    LOG,
+    SECONDS,
+    TRAIN,
+    Cell,
+    Kind,
+    Outcome,
+    Plan,
+    in_fold,
+)
 from pipelines.flags import config_flags, wording
 from pipelines.start import command, failures
 from tfr_ext.core import telling
+from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import Settings, places
+from tfr_ext.core.system import child_process
 from tfr_ext.runs.run_file import NOT_PART_OF_A_RUN
 from tfr_ext.sources import named_sources
 from tfr_ext.training.config import TrainingConfig
 from tfr_ext.version import __version__
 
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")
+# What a cell may also need. It is imported once, which takes as long as a short
+# training.
+_PRELOADED = ("pipelines.experiments.kinds", "tensorflow_datasets")
+# A process ends after this many cells, to drop what TensorFlow keeps of each.
+_CELLS_OF_A_PROCESS = 25
 
 
-def check(pipe: Any, plan: Plan) -> None:
+def check(plan: Plan) -> list[Cell]:
+    """Checks every candidate, reads the data of every fold, and names all cells.
+
+    This is done in a separate process, so that what TensorFlow keeps goes with it.
+
+    Args:
+        plan: the plan.
+
+    Raises:
+        ValueError: if a candidate's flags are wrong, or the data has errors.
+    """
+    with child_process.Pool(_PRELOADED) as pool:
+        try:
+            found = pool.receive(pool.start(_send_cells, plan))
+        except child_process.Ended as ended:
+            raise ValueError(
+                f"The process that checks the experiment {ended}."
+            ) from None
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+def train(
+    wanted: Sequence[Cell],
+    plan: Plan,
+    jobs: int,
+    on_end: Callable[[Outcome], None],
+) -> None:
+    """Trains cells that are not settled, several at a time.
+
+    A process trains one cell after the other, since starting TensorFlow takes as long
+    as a short training.
+
+    Args:
+        wanted: the cells.
+        plan: the plan that they are of.
+        jobs: how many run at the same time.
+        on_end: called as each cell ends that was not finished before.
+    """
+    unsettled = [cell for cell in wanted if not cell.is_settled]
+    # A process was killed just after them: how long they took is not known.
+    finished = {cell.directory for cell in unsettled if cell.is_finished}
+    taken = dict.fromkeys(finished, 0.0)
+    # Two methods may have a cell in common.
+    waiting = list({cell.directory: cell for cell in unsettled[::-1]}.values())
+    idle: list[Any] = []
+    running: dict[Any, tuple[Cell, float]] = {}
+    num_cells: collections.Counter[Any] = collections.Counter()
+    arguments = (plan.kinds, plan.threads, plan.keep_models)
+    with child_process.Pool(_PRELOADED) as pool:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                cell = waiting.pop()
+                # One that has something to say was killed.
+                idle = [pipe for pipe in idle if not pipe.poll()]
+                fresh = cell.is_apart or not idle
+                pipe = pool.start(_train_all, *arguments) if fresh else idle.pop()
+                pool.send(pipe, cell)
+                num_cells[pipe] += 1
+                running[pipe] = cell, time.monotonic()
+            for pipe in pool.ready(running):
+                cell, since = running.pop(pipe)
+                seconds = time.monotonic() - since
+                ok = _is_trained(pool, pipe, cell)
+                if not ok and cell.is_finished and cell.directory not in taken:
+                    # Another process removes what it no longer needs.
+                    taken[cell.directory] = seconds
+                    waiting.append(cell)
+                    pool.end(pipe)
+                    continue
+                seconds = taken.get(cell.directory, seconds)
+                if ok and cell.is_finished:
+                    path = os.path.join(cell.directory, SECONDS)
+                    write_atomically(path, f"{seconds:.1f}\n")
+                if ok and num_cells[pipe] < _CELLS_OF_A_PROCESS and not cell.is_apart:
+                    idle.append(pipe)
+                else:
+                    pool.end(pipe)
+                if cell.directory not in finished:
+                    on_end(Outcome(cell, seconds, ok and cell.is_finished))
+
+
+def _is_trained(pool: child_process.Pool, pipe: Any, cell: Cell) -> bool:
+    """Returns whether a process has trained its cell, whose log says if it ended."""
+    try:
+        return pool.receive(pipe)
+    except child_process.Ended:
+        os.makedirs(cell.directory, exist_ok=True)
+        with open(os.path.join(cell.directory, LOG), "a") as log:
+            log.write("\nError: its process was killed.\n")
+        return False
+
+
+def _send_cells(pipe: Any, plan: Plan) -> None:
     """Sends the cells of a plan, or a message that says what is wrong."""
     command.quieten()
     try:
@@ -159,18 +271,14 @@ def _where(cell: Cell) -> str:
     return f"{cell.candidate.text!r}, fold {cell.fold}, seed {cell.seed}"
 
 
-def train_all(
+def _train_all(
     pipe: Any, kinds: Mapping[str, Kind], threads: int, keep_models: bool
 ) -> None:
     """Trains the cells that it is sent, and sends back whether they are trained."""
     _set_threads(threads)
     for kind in kinds.values():
         config_flags.learn(kind.settings)
-    while True:
-        try:
-            cell = pipe.recv()
-        except EOFError:
-            return
+    for cell in child_process.tasks(pipe):
         path = os.path.join(cell.directory, LOG)
         try:
             os.makedirs(cell.directory, exist_ok=True)

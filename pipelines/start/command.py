@@ -6,19 +6,29 @@ import contextlib
 import io
 import os
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from pipelines.flags import flag_files, help_page, wording
+from pipelines.flags import flag_files, wording
 from pipelines.start import console, failures, interruption
 from pipelines.start.tensorflow_import import tf
 from tfr_ext.core import telling
 from tfr_ext.core.system import termination
 
 FLAGS = flags.FLAGS
+
+# The order of the flags' groups in the help, after those of the command itself.
+GROUPS = ("data", "model", "loss", "training", "evaluation", "run")
+_HELP = ("-?", "-h", "-help", "--help", "-helpshort", "--helpshort")
+_HELP_WIDTH = 88
+_HELP_END = (
+    "--flagfile=FILE reads flags from a file; later flags override earlier ones. "
+    "--helpfull also lists the flags of absl."
+)
 
 
 def run(
@@ -79,9 +89,9 @@ def run(
 
 def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
     """Parses the flags as absl does, with those of the flag files in their place."""
-    if help_page.is_wanted(argv[1:]):
+    if _is_help_wanted(argv[1:]):
         about = sys.modules["__main__"].__doc__ or ""
-        print(help_page.page(about, most_used, FLAGS))
+        print(_help(about, most_used))
         sys.exit()
     try:
         return FLAGS([*argv[:1], *flag_files.expanded(argv[1:])])
@@ -89,6 +99,58 @@ def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
         sys.exit(f"Error: {telling.visible(str(error), failures.LONGEST)}")
     except SystemExit:  # After absl's own help, such as that of --helpfull.
         sys.exit()
+
+
+def _is_help_wanted(arguments: Sequence[str]) -> bool:
+    """Tells whether a command line asks for help.
+
+    Examples:
+        >>> [_is_help_wanted(x) for x in (["--seed=1", "-h"], ["--", "-h"])]
+        [True, False]
+    """
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return any(argument in _HELP for argument in before)
+
+
+def _help(about: str, most_used: Sequence[str]) -> str:
+    """Returns an example, the flags that most users need, then all others."""
+    own = {
+        flag.name: flag
+        for module, several in FLAGS.flags_by_module_dict().items()
+        if module.startswith(("pipelines.", "__main__")) or "/pipelines/" in module
+        for flag in several
+    }
+    sections = [about.strip()]
+    if most_used:
+        sections.append(_help_section("most used", [own[name] for name in most_used]))
+    left = [flag for name, flag in own.items() if name not in most_used]
+    titles = [wording.group(flag.name) or "this command" for flag in left]
+    others = [title for title in dict.fromkeys(titles) if title not in GROUPS]
+    for group in (*others, *GROUPS):
+        members = [flag for flag, title in zip(left, titles) if title == group]
+        if members:
+            sections.append(_help_section(group, members))
+    return "\n\n".join([*sections, textwrap.fill(_HELP_END, _HELP_WIDTH)])
+
+
+def _help_section(title: str, several: Sequence[flags.Flag]) -> str:
+    return "\n".join([f"{title.capitalize()}:", *map(_help_entry, several)])
+
+
+def _help_entry(flag: flags.Flag) -> str:
+    """Returns the entry of a flag."""
+    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
+    text = " ".join(flag.help.partition(";\n    repeat this option")[0].split())
+    if flag.default not in (None, [], (), ""):
+        text += f" (default: {str(flag.default_as_str)[1:-1].replace(',', ', ')})"
+    return textwrap.fill(
+        f"{name}: {text}",
+        _HELP_WIDTH,
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _tell_bug(*error: Any) -> None:

@@ -22,8 +22,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-# As a shell reports a process that Ctrl-C has ended.
-STATUS = 128 + signal.SIGINT
 # Seconds until the interpreter must have noticed, and until everything must be closed.
 _TO_NOTICE, _TO_CLOSE = 2.0, 10.0
 # Seconds after SIGTERM in which training may save; Kubernetes kills after 30.
@@ -42,10 +40,10 @@ class _State:
     """
 
     advice: Callable[[], str] | None = None
-    request: Callable[[], bool] = staticmethod(lambda: False)
-    may_end: Callable[[], bool] = staticmethod(lambda: False)
+    request: Callable[[], bool]
+    may_end: Callable[[], bool]
     interrupted = False
-    status = STATUS
+    status = 0
 
 
 def watch() -> None:
@@ -58,8 +56,8 @@ def watch() -> None:
 @contextlib.contextmanager
 def work(
     advice: Callable[[], str],
-    request: Callable[[], bool] = lambda: False,
-    may_end: Callable[[], bool] = lambda: False,
+    request: Callable[[], bool],
+    may_end: Callable[[], bool],
 ) -> Iterator[None]:
     """Lets signals interrupt the work in this context, and then end the process.
 
@@ -73,8 +71,8 @@ def work(
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _handle)
     _end_what_is_native(_TO_NOTICE)
-    _State.advice, _State.request = advice, staticmethod(request)
-    _State.may_end = staticmethod(may_end)
+    _State.request, _State.may_end = staticmethod(request), staticmethod(may_end)
+    _State.advice = advice  # Last: from here on, a signal finds the others.
     try:
         yield
     except BaseException:

@@ -9,10 +9,11 @@ import shlex
 import pytest
 from absl import flags
 
-from pipelines.client.server_config import ServerConfig
+from pipelines.client.server_scorer import ServerConfig
 from pipelines.experiments import cell_work
-from pipelines.flags import config_flags, help_page, wording
+from pipelines.flags import config_flags, wording
 from pipelines.start import failures
+from pipelines.start.command import GROUPS
 from tests.commands import ROOT, run_command
 from tests.training.changed_settings import OTHER
 from tfr_ext.core.settings import places, setting
@@ -212,7 +213,7 @@ def test_help_has_an_example_the_most_used_flags_and_all_by_group(command, asked
     groups = {place.about.group for place in everything}
     assert titles == [
         *("Most used", *own),
-        *(group.capitalize() for group in help_page.GROUPS if group in groups),
+        *(group.capitalize() for group in GROUPS if group in groups),
     ]
     first, *others = re.split(r"(?m)^\w[\w ]*:$", done.stdout[example:])[1:]
     assert len(re.findall(r"(?m)^  --", first)) == most_used

@@ -186,8 +186,8 @@ def test_in_training(where, function, tmp_path):
 @pytest.mark.parametrize(
     "function",
     [
-        "pipelines.experiments.processes.check",
-        "pipelines.experiments.processes.Outcome",
+        "pipelines.experiments.cell_work.check",
+        "pipelines.experiments.cell_work.Outcome",
     ],
 )
 def test_the_processes_of_an_experiment_end_and_say_nothing(function, tmp_path):

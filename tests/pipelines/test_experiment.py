@@ -13,10 +13,11 @@ import time
 import numpy as np
 import pytest
 
-from pipelines.experiments import cells, processes, selection
+from pipelines.experiments import cell_work, cells, selection
 from tests.commands import ROOT, run_command
 from tests.pipelines.experiments import flags_of, write_folds
 from tfr_ext.core.files import aside_name
+from tfr_ext.core.system import child_process
 from tfr_ext.training import TrainingConfig
 
 
@@ -102,63 +103,78 @@ def test_the_best_in_validation_is_chosen_for_each_fold_whatever_the_test(tmp_pa
     assert costs["M", "f1"].candidate.text == "--x=1"
 
 
-class Worker(processes.Worker):
-    """Trains nothing; dies of what is called 'dies', and of 'idle' before it begins.
+class Worker:
+    """A process that trains nothing, and the pipe to it.
 
-    The first that gets 'late' dies just after it.
+    It dies of what is called 'dies', and while it is idle after 'last'. The first that
+    gets 'late' dies just after it.
     """
 
-    made: list = []
+    exitcode = -signal.SIGKILL
 
     def __init__(self):
-        self.pipe, self.other = multiprocessing.Pipe()
-        self.num_cells, self.ended = 0, False
-        self.made.append(self)
+        self._pipe, self._other = multiprocessing.Pipe()
+        self.fileno, self.poll = self._pipe.fileno, self._pipe.poll
+        self.recv, self.close = self._pipe.recv, self._pipe.close
+        self.ended = False
 
     def send(self, cell):
-        self._cell = cell
-        self.num_cells += 1
-        if cell.fold == "idle" and self.num_cells > 1:
-            return False
-        if cell.fold == "dies":
-            self.other.close()
-        else:
-            pathlib.Path(cell.directory).mkdir(exist_ok=True)
+        is_late = False
+        if cell.fold != "dies":
             path = pathlib.Path(cell.directory) / "metrics.json"
-            is_first = not path.exists()
+            path.parent.mkdir(exist_ok=True)
+            is_late = cell.fold == "late" and not path.exists()
             path.write_text("{}")
-            if cell.fold == "late" and is_first:
-                self.other.close()
-            else:
-                self.other.send(True)
-        return True
+            if not is_late:
+                self._other.send(True)
+        if cell.fold in ("dies", "last") or is_late:
+            self._other.close()
 
-    def stop(self):
+    def kill(self):
+        self.ended = True
+
+    def join(self):
         pass
 
-    def end(self):
-        self.ended = True
-        self.pipe.close()
+
+@pytest.fixture
+def workers(monkeypatch):
+    """The processes that are started, which are no real ones."""
+    made = []
+
+    def start(pool, *_):
+        made.append(Worker())
+        pool._processes[made[-1]] = made[-1]
+        return made[-1]
+
+    monkeypatch.setattr(child_process.Pool, "start", start)
+    return made
 
 
-def test_a_killed_process_fails_its_cell_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(Worker, "made", [])
+def train(wanted, on_end):
+    plan = cells.Plan({}, "", {}, (), (), ())
+    cell_work.train(wanted, plan, 1, on_end)
+
+
+def test_a_killed_process_fails_its_cell_alone(tmp_path, workers):
     one = cells.Candidate("M", ())
-    names = ["a", "dies", "b", "idle", "c"]
+    names = ["a", "dies", "last", "b", "c"]
     wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in names]
     # Another method's cell that is the same training is trained once.
     wanted.append(
         cells.Cell(cells.Candidate("N", ()), "c", 1, CONFIG, wanted[-1].directory)
     )
     outcomes = {}
-    processes.run(wanted, Worker, 1, lambda o: outcomes.setdefault(o.cell.fold, o.ok))
-    assert outcomes == {"a": True, "dies": False, "b": True, "idle": True, "c": True}
+    train(wanted, lambda o: outcomes.setdefault(o.cell.fold, o.ok))
+    assert outcomes == {"a": True, "dies": False, "last": True, "b": True, "c": True}
     assert wanted[1].failure() == "Error: its process was killed."
-    assert len(Worker.made) == 3 and all(worker.ended for worker in Worker.made)
+    assert len(workers) == 3 and all(worker.ended for worker in workers)
     assert all(cell.is_finished for cell in wanted if cell.fold != "dies")
 
 
-def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(tmp_path):
+def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(
+    tmp_path, workers
+):
     one = cells.Candidate("M", ())
     wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in "abc"]
     for name, files in {
@@ -169,18 +185,20 @@ def test_a_cell_that_was_finished_when_a_process_was_killed_is_settled(tmp_path)
         for file, text in files.items():
             (tmp_path / name / file).write_text(text)
     sent = []
-    processes.run(wanted, Worker, 1, lambda outcome: sent.append(outcome.cell.fold))
+    train(wanted, lambda outcome: sent.append(outcome.cell.fold))
     assert sent == ["c"]  # Nothing is told of what was finished before.
     assert [cell.seconds() for cell in wanted[:2]] == [7.5, 0.0]
     assert all(cell.is_settled for cell in wanted)
     assert {*os.listdir(tmp_path / "b")} == {"metrics.json", cells.SECONDS}
 
 
-def test_a_cell_that_was_finished_when_its_process_was_killed_is_settled(tmp_path):
+def test_a_cell_that_was_finished_when_its_process_was_killed_is_settled(
+    tmp_path, workers
+):
     one = cells.Candidate("M", ())
     wanted = [cells.Cell(one, n, 1, CONFIG, str(tmp_path / n)) for n in ("late", "b")]
     told = []
-    processes.run(wanted, Worker, 1, lambda o: told.append((o.cell.fold, o.ok)))
+    train(wanted, lambda o: told.append((o.cell.fold, o.ok)))
     assert sorted(told) == [("b", True), ("late", True)]
     assert all(cell.is_settled for cell in wanted)
 

@@ -36,15 +36,20 @@ def run(*arguments, level=None, **kwargs):
     )
 
 
-def start(code, level=None):
-    """Runs code while messages are hidden, without TensorFlow itself."""
+def start(code, level=None, before="pass", after="pass"):
+    """Runs code in place of TensorFlow's import, and writes a message after it."""
     return run(
         "-c",
-        "import os, runpy, sys\n"
-        "hidden = runpy.run_path('pipelines/start/quiet_start.py')['hidden']\n"
+        "import importlib, os, runpy, sys\n"
         "def c(text): os.write(2, text.encode())\n"
-        f"with hidden():\n    {code}\n"
-        f"os.write(2, {INFORMATION.encode()!r})",
+        "def imported(name):\n"
+        "    sys.modules['tensorflow'] = os\n"
+        f"    {code}\n"
+        "importlib.import_module = imported\n"
+        f"{before}\n"
+        "runpy.run_path('pipelines/start/tensorflow_import.py')\n"
+        f"{after}\n"
+        f"c({INFORMATION!r})",
         level=level,
     )
 
@@ -82,8 +87,8 @@ def test_a_crash_and_an_error_show():
 
 
 def test_what_outlives_the_start_is_not_waited_for():
-    code = "import subprocess; sleeper = subprocess.Popen(['sleep', '60'])"
-    done = start(f"{code}\nsleeper.kill()")
+    code = "import subprocess; sys.sleeper = subprocess.Popen(['sleep', '60'])"
+    done = start(code, after="sys.sleeper.kill()")
     assert done.stderr == INFORMATION
 
 
@@ -100,7 +105,5 @@ def test_a_bar_is_for_a_terminal(monkeypatch, verbose, terminal, number):
 
 
 def test_without_a_standard_error():
-    code = "import runpy; s = runpy.run_path('pipelines/start/quiet_start.py')"
-    code += "; c = s['hidden'](); c.__enter__(); c.__exit__(None, None, None); print(1)"
-    done = run("-c", f"import os, sys; os.close(2); sys.stderr = None; {code}")
-    assert done.stdout == "1\n"
+    done = start("print(1)", before="os.close(2); sys.stderr = None; c = print")
+    assert done.stdout == f"1\n{INFORMATION}\n"

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from pipelines.client import grpc_client, rest
-from pipelines.client.server_config import ServerConfig
-from pipelines.client.server_scorer import ServerScorer
+from pipelines.client.server_scorer import ServerConfig, ServerScorer
 from tests.commands import ROOT, run_command, told
 from tests.elwc_files import protos, write
 from tests.helpers import make_lists

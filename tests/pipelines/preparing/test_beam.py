@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pipelines.preparing import beam_runner
+from pipelines.preparing import runners
 from tests.commands import run_command
 from tests.files import WIDTH, write_text
 from tests.pipelines.preparing.shards import (
@@ -50,7 +50,7 @@ def test_another_runner_wins(tmp_path, run):
         run(*given, "--beam_args=--runner=NoSuchRunner", "--beam_args=--colour=red")
     printed = run(*given, "--beam_args=--runner=BundleBasedDirectRunner")
     assert "shards: " in printed
-    assert beam_runner.unknown_options(["--runner=X", "--colour=red"]) == ["--colour"]
+    assert runners.unknown_options(["--runner=X", "--colour=red"]) == ["--colour"]
 
 
 def test_without_beam(tmp_path, run, monkeypatch):
@@ -67,13 +67,13 @@ def test_without_beam(tmp_path, run, monkeypatch):
 def test_workers_that_write_elsewhere_are_told(tmp_path, run, monkeypatch):
     elsewhere = str(tmp_path / "elsewhere")
     os.makedirs(os.path.join(elsewhere, ".prepare"))
-    beam_run = beam_runner.run
+    beam_run = runners.run_on_beam
 
     def run_elsewhere(units, work, beam_args):
         moved = [dataclasses.replace(unit, directory=elsewhere) for unit in units]
         beam_run(moved, work, beam_args)
 
-    monkeypatch.setattr(beam_runner, "run", run_elsewhere)
+    monkeypatch.setattr(runners, "run_on_beam", run_elsewhere)
     given = (*text_flags(tmp_path), "--beam_args=--runner=FnApiRunner")
     with pytest.raises(
         ValueError, match="pieces are missing from .* Do Beam's workers"

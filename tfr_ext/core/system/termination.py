@@ -1,8 +1,9 @@
-"""The wish that this process ends soon, which work heeds where it loses nothing.
+"""Graceful shutdown on SIGTERM.
 
-A cloud sends SIGTERM some seconds before it takes a machine away. A command that gets
-it calls `request`; training asks `is_requested` after each batch, and saves all.
-Processes that a command has started get it from the command (`child_process.stop`).
+A cloud sends SIGTERM some seconds before it takes a machine away. A command receives it
+in `pipelines.start.interruption`, which calls `request`; training asks `is_requested`
+after each batch, and saves all. Processes that a command has started get SIGTERM from
+the command (`child_process`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 
 class _State:
-    """Who heeds the wish, who only serves, and whether the wish is there or was."""
+    """How many ask `is_requested`, how many only serve, and whether SIGTERM came."""
 
     listeners = 0
     servers = 0
@@ -101,7 +102,7 @@ def is_requested() -> bool:
 
 
 def end() -> NoReturn:
-    """Ends the work, also if the wish came to another worker.
+    """Ends the work, even if another worker got the signal.
 
     Raises:
         KeyboardInterrupt: always.
@@ -109,3 +110,31 @@ def end() -> NoReturn:
     if not _State.requested:
         signal.raise_signal(signal.SIGTERM)
     raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[Callable[[Exception], bool]]:
+    """Yields a function with which another thread raises an error in this context.
+
+    It has its effect where Python runs or waits in the main thread, and returns whether
+    this is the main thread.
+    """
+    errors: list[Exception] = []
+    main = threading.main_thread()
+    is_main = threading.current_thread() is main
+
+    def raise_error(*_: Any) -> NoReturn:
+        raise errors[0]
+
+    def interrupt(error: Exception) -> bool:
+        if is_main:
+            errors.append(error)
+            signal.pthread_kill(main.ident or 0, signal.SIGUSR1)
+        return is_main
+
+    before = signal.signal(signal.SIGUSR1, raise_error) if is_main else None
+    try:
+        yield interrupt
+    finally:
+        if is_main:
+            signal.signal(signal.SIGUSR1, before)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from multiprocessing import connection
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -53,69 +52,54 @@ def train(
         FloatingPointError: if the loss of a model becomes NaN or infinite.
     """
     waiting = list(enumerate(configs, 1))[::-1]
-    running: dict[Any, tuple[int, Any]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < config.parallel_models:
-                number, one = waiting.pop()
-                pipe, process = child_process.start(
-                    _work, train_one, one, origin, _threads()
-                )
-                running[pipe] = number, process
-            ready: list[Any] = connection.wait(list(running))
-            for pipe in ready:
-                number, process = running[pipe]
-                kind, content = _message(pipe, process)
-                if kind == _LINE:
-                    telling.say(f"[{number}] {content}")
-                elif kind == _BEGIN:
-                    before_writing()
-                    pipe.send(None)
-                elif kind == _END:
-                    del running[pipe]
-                    pipe.close()
-                    process.join()
-                else:
-                    error, text = content
-                    raise _ERRORS[error](f"{members.name(config, number)}: {text}")
-    finally:
-        if termination.came():
-            _let_save(running, before_writing)
-        for pipe, (_, process) in running.items():
-            pipe.close()
-            child_process.stop(process)
-            process.join()
+    numbers: dict[Any, int] = {}
+    with child_process.Pool() as pool:
+        try:
+            while waiting or len(pool):
+                while waiting and len(pool) < config.parallel_models:
+                    number, one = waiting.pop()
+                    pipe = pool.start(_work, train_one, one, origin, _threads())
+                    numbers[pipe] = number
+                for pipe in pool.ready():
+                    kind, content = _message(pool, pipe)
+                    if kind == _LINE:
+                        telling.say(f"[{numbers[pipe]}] {content}")
+                    elif kind == _BEGIN:
+                        before_writing()
+                        pool.send(pipe, None)
+                    elif kind == _END:
+                        pool.join(pipe)
+                    else:
+                        error, text = content
+                        name = members.name(config, numbers[pipe])
+                        raise _ERRORS[error](f"{name}: {text}")
+        finally:
+            if termination.came():
+                _let_save(pool, before_writing)
 
 
-def _let_save(
-    running: Mapping[Any, tuple[int, Any]], before_writing: Callable[[], None]
-) -> None:
+def _let_save(pool: child_process.Pool, before_writing: Callable[[], None]) -> None:
     """Asks processes to end, and gives them leave to write what they have."""
-    for _, process in running.values():
-        process.terminate()
-    pipes = list(running)
-    while pipes:
-        ready: list[Any] = connection.wait(pipes)
-        for pipe in ready:
+    pool.stop()
+    while len(pool):
+        for pipe in pool.ready():
             try:
-                if pipe.recv()[0] == _BEGIN:
+                if pool.receive(pipe)[0] == _BEGIN:
                     before_writing()
-                    pipe.send(None)
-            except (EOFError, ConnectionError):  # It has ended.
-                pipes.remove(pipe)
+                    pool.send(pipe, None)
+            except child_process.Ended:
+                pool.join(pipe)
 
 
-def _message(pipe: Any, process: Any) -> tuple[str, Any]:
+def _message(pool: child_process.Pool, pipe: Any) -> tuple[str, Any]:
     """Returns what a process has sent; that it was killed, if it was."""
     try:
-        return pipe.recv()
-    except (EOFError, ConnectionError):
-        process.join()
+        return pool.receive(pipe)
+    except child_process.Ended as ended:
         return _ERROR, (
             "OSError",
-            f"its process ended with exit code {process.exitcode} before its work "
-            "did. If memory is short, train fewer models at a time "
-            "(`parallel_models`). The same training goes on.",
+            f"its process {ended} before its work did. If memory is short, train "
+            "fewer models at a time (`parallel_models`). The same training goes on.",
         )
 
 

@@ -13,11 +13,10 @@ import contextlib
 import contextvars
 import math
 import queue
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -289,7 +288,7 @@ def join(strategy: tf.distribute.Strategy) -> None:
 
 @contextlib.contextmanager
 def watched_workers(cluster: clusters.Cluster) -> Iterator[None]:
-    """Tells of workers that go and come back, and ends the work if none is left.
+    """Reports lost and returning workers; aborts when none is left.
 
     Args:
         cluster: the processes.
@@ -297,11 +296,7 @@ def watched_workers(cluster: clusters.Cluster) -> Iterator[None]:
     Raises:
         tf.errors.UnavailableError: in the middle of the work, if none is left.
     """
-    ended, lost = threading.Event(), list[clusters.Task]()
-    is_main = threading.current_thread() is threading.main_thread()
-
-    def end(*_: Any) -> NoReturn:
-        raise _gone(lost[0])
+    ended = threading.Event()
 
     def watch() -> None:
         gone: dict[clusters.Task, float] = {}
@@ -317,21 +312,15 @@ def watched_workers(cluster: clusters.Cluster) -> Iterator[None]:
                         "Training goes on with the others."
                     )
             is_alone = len(gone) == len(cluster.of("worker"))
-            if is_main and is_alone:
-                if time.monotonic() - max(gone.values()) > _WITHOUT_WORKERS:
-                    lost.extend(gone)
-                    # It waits in Python, where a signal can raise an error.
-                    main = threading.main_thread().ident
-                    signal.pthread_kill(main or 0, signal.SIGUSR1)
+            if is_alone and time.monotonic() - max(gone.values()) > _WITHOUT_WORKERS:
+                if interrupt(_gone(next(iter(gone)))):
                     return
 
-    before = signal.signal(signal.SIGUSR1, end) if is_main else None
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(watch,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        if is_main:
-            signal.signal(signal.SIGUSR1, before)
+    with termination.interruptible() as interrupt:
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(watch,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pipelines.preparing import worker_processes
+from pipelines.preparing import runners
 from tests.commands import run_command
 from tests.files import write_text
 
@@ -33,7 +33,7 @@ def units(tmp_path, *names):
 @pytest.mark.parametrize("num_workers", [1, 2, 9])
 def test_each_unit_is_done_once(tmp_path, num_workers):
     names = [str(i) for i in range(7)]
-    worker_processes.run(units(tmp_path, *names), write_name, num_workers)
+    runners.run_here(units(tmp_path, *names), write_name, num_workers)
     done = {path.name: int(path.read_text()) for path in tmp_path.iterdir()}
     assert sorted(done) == names
     workers = set(done.values())
@@ -51,7 +51,7 @@ def test_each_unit_is_done_once(tmp_path, num_workers):
 )
 def test_a_fault_in_one_ends_all(tmp_path, name, told):
     with pytest.raises(OSError, match=told):
-        worker_processes.run(units(tmp_path, "slow", name, "x"), write_name, 2)
+        runners.run_here(units(tmp_path, "slow", name, "x"), write_name, 2)
 
 
 def test_errors_of_the_data_are_told_as_in_one_process(tmp_path):

@@ -1,15 +1,77 @@
-"""Runs units of work with Apache Beam: here, or on a cluster."""
+"""Runs units of work: in processes of this machine, or with Apache Beam."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipelines.preparing.work_units import Unit
+from pipelines.start import failures
+from tfr_ext.core.system import child_process
 
 # Not Beam's own default, which may download a runner. Later flags override these.
 _DEFAULTS = ("--runner=FnApiRunner", "--default_sdk_harness_log_level=ERROR")
+
+
+def num_cores() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_here(
+    units: Sequence[Unit], work: Callable[[Unit], None], num_workers: int
+) -> None:
+    """Does the work of some units, and waits until it is done.
+
+    Args:
+        units: the units; begun in this order.
+        work: a function of a module, which processes import.
+        num_workers: number of processes at the same time. With one worker, or only one
+            unit, the work is done in this process.
+
+    Raises:
+        OSError: if a process failed, or was killed.
+    """
+    num_workers = min(num_workers, len(units))
+    if num_workers == 1:
+        for unit in units:
+            work(unit)
+        return
+    waiting = list(units)[::-1]
+    with child_process.Pool() as pool:
+        for pipe in [pool.start(_serve, work) for _ in range(num_workers)]:
+            pool.send(pipe, waiting.pop())
+        while len(pool):
+            for pipe in pool.ready():
+                try:
+                    problem = pool.receive(pipe)
+                except child_process.Ended as ended:
+                    raise OSError(
+                        f"One of {num_workers} worker processes {ended} before its "
+                        "work did. If memory is short, give --num_workers=1. The same "
+                        "command goes on."
+                    ) from None
+                if problem:
+                    raise OSError(problem)
+                if waiting:
+                    pool.send(pipe, waiting.pop())
+                else:
+                    pool.join(pipe)
+
+
+def _serve(pipe: Any, work: Callable[[Unit], None]) -> None:
+    """Does the work of units that are sent, and sends back what went wrong, if any."""
+    for unit in child_process.tasks(pipe):
+        problem = ""
+        try:
+            work(unit)
+        except failures.MENDABLE as error:
+            problem = failures.explain(error)
+        pipe.send(problem)
 
 
 def import_beam() -> Any:
@@ -48,7 +110,7 @@ def unknown_options(beam_args: Sequence[str]) -> list[str]:
     return [f"--{name}" for name in every if name not in known]
 
 
-def run(
+def run_on_beam(
     units: Sequence[Unit], work: Callable[[Unit], None], beam_args: Sequence[str]
 ) -> None:
     """Does the work of some units, in any order, and waits until it is done.
