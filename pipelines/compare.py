@@ -17,8 +17,8 @@ import dataclasses
 
 from absl import flags
 
-from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
-from pipelines.comparing.compare_flags import ComparisonConfig
+from pipelines.comparing import comparison_report
+from pipelines.comparing.comparison_report import ComparisonConfig
 from pipelines.flags import config_flags
 from pipelines.start import command
 from tfr_ext.core import telling
@@ -74,7 +74,7 @@ def compare(arguments: list[str]) -> None:
     compared_runs = runs.parse(arguments)
     paths = (path for several in compared_runs.values() for path in several)
     inputs = (runs.in_collection(path)[1] for path in paths)
-    names = comparison_files.FILES
+    names = comparison_report.FILES
     with owned_files.in_output_dir(
         "compare", FLAGS.output_dir, names, "comparison", inputs
     ) as files:
@@ -86,13 +86,12 @@ def _compare(
 ) -> None:
     """Compares runs, and writes the files of --output_dir."""
     compared = comparison.compare(
-        compared_runs, compare_flags.read(FLAGS.metrics, FLAGS.seed)
+        compared_runs, comparison_report.read(FLAGS.metrics, FLAGS.seed)
     )
-    print(tables.terminal(compared))
-    print(effect_table.terminal(compared))
+    comparison_report.show(compared)
     if files is not None:
         files.claim(anew=True)
-        comparison_files.write(compared, FLAGS.output_dir)
+        comparison_report.write(compared, FLAGS.output_dir)
         telling.say(
             f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it."
         )

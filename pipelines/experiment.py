@@ -18,7 +18,7 @@ from typing import Any
 
 from absl import flags
 
-from pipelines.comparing import compare_flags, comparison_files, effect_table, tables
+from pipelines.comparing import comparison_report
 from pipelines.experiments import cell_work, cells, selection
 from pipelines.experiments.experiment_config import ExperimentConfig
 from pipelines.experiments.kinds import KINDS
@@ -50,7 +50,7 @@ _RECENT = 20
 def define_flags() -> None:
     """Defines the flags of this command."""
     config_flags.define(ExperimentConfig, required=["output_dir", "method"])
-    config_flags.define(compare_flags.ComparisonConfig)
+    config_flags.define(comparison_report.ComparisonConfig)
     for kind in KINDS.values():
         config_flags.define(kind.settings, without=list(FLAGS))
 
@@ -94,7 +94,7 @@ def experiment() -> None:
             f"--select_by={select_by} must be among "
             f"--metrics={','.join(FLAGS.metrics)}."
         )
-    options = compare_flags.read(FLAGS.metrics, comparison.Options().seed)
+    options = comparison_report.read(FLAGS.metrics, comparison.Options().seed)
     if options.against not in (comparable.BEST, *methods):
         raise ValueError(
             f"--against={options.against} must be {comparable.BEST!r} or the "
@@ -113,7 +113,7 @@ def experiment() -> None:
         select_by,
         options,
     )
-    names = (*comparison_files.FILES, *selection.FILES)
+    names = (*comparison_report.FILES, *selection.FILES)
     inputs = data_splits.paths(work.data)
     with owned_files.in_output_dir(
         "experiment", config.output_dir, names, "experiment", inputs
@@ -193,7 +193,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
     trained = [*phases["select"], *phases["final"]]
     failed = [cell for cell in trained if not cell.is_finished]
     files.claim()
-    files.remove(comparison_files.FILES)  # They may be from other cells.
+    files.remove(comparison_report.FILES)  # They may be from other cells.
     selection.write(
         files.directory,
         phases,
@@ -290,9 +290,8 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
         return
     output_dir = work.config.output_dir or ""
     compared = comparison.compare(whole, work.comparison)
-    comparison_files.write(compared, output_dir)
-    print(tables.terminal(compared))
-    print(effect_table.terminal(compared))
+    comparison_report.write(compared, output_dir)
+    comparison_report.show(compared)
     telling.say(f"Written: {output_dir}/comparison.html, and the tables beside it.")
 
 

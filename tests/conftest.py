@@ -1,9 +1,11 @@
 """What all tests share."""
 
+import doctest
 import importlib.util
 import os
 import pathlib
 import subprocess
+import sys
 
 import hypothesis
 import numpy as np
@@ -20,37 +22,36 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 ROOT = pathlib.Path(__file__).parents[1]
-# Files and folders whose modules import packages that stack C does not have.
-NEEDED = {
-    "tensorflow_datasets": ["tests/datasets", "tfr_ext/datasets"],
-    "tensorflow_ranking": [
-        *("tests/data/elwc", "tfr_ext/data/elwc"),
-        *("tests/losses/tfr", "tfr_ext/losses/tfr", "tfr_ext/losses/__init__.py"),
-        *("tests/losses/test_laws.py", "tests/pipelines", "tests/tfr", "tfr_ext/tfr"),
-    ],
-    "lightgbm": ["tests/gbm", "tests/pipelines/test_train_gbm.py", "tfr_ext/gbm"],
-    "catboost": ["tests/gbm"],
-    "tensorflow_serving": ["tests/serving/loopback/grpc_front.py"],
-}
-LEFT_OUT = {
-    package: paths
-    for package, paths in NEEDED.items()
-    if importlib.util.find_spec(package) is None
-}
+# Stack C lacks some of them.
+PACKAGES = ("tensorflow_ranking", "tensorflow_datasets", "lightgbm")
+
+
+class WithoutPackages:
+    """Skips the examples of docstrings that need a package which is not there."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self):
+        try:
+            return (yield)
+        except doctest.UnexpectedException as error:
+            if not isinstance(error.exc_info[1], ImportError):
+                raise
+            pytest.skip(str(error.exc_info[1]).partition(".")[0])
 
 
 def pytest_configure(config):
-    """Leaves out what cannot be imported."""
-    paths = [str(ROOT / path) for paths in LEFT_OUT.values() for path in paths]
-    config.option.ignore = [*(config.option.ignore or ()), *paths]
+    if not all(map(importlib.util.find_spec, PACKAGES)):
+        config.option.doctest_ignore_import_errors = True
+        config.pluginmanager.register(WithoutPackages())
 
 
-def pytest_report_header():
-    """Says which tests are left out, and why."""
-    return [
-        f"left out, as {package} is not installed: {', '.join(paths)}"
-        for package, paths in LEFT_OUT.items()
-    ]
+def pytest_itemcollected(item):
+    """Gives a test the marks that the `__init__` of its folders has as `pytestmark`."""
+    for node in item.listchain():
+        if isinstance(node, pytest.Package):
+            name = ".".join(node.path.relative_to(ROOT).parts)
+            for mark in getattr(sys.modules.get(name), "pytestmark", []):
+                item.add_marker(mark)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-import importlib
+import importlib.util
 
 import numpy as np
 import pytest
@@ -19,6 +19,13 @@ loads_saved_models = pytest.mark.skipif(KERAS_3, reason="Keras 3 loads no SavedM
 needs_tfr = pytest.mark.skipif(
     _stack.tfr_problem() is not None, reason="TensorFlow Ranking cannot be imported"
 )
+
+
+def need(*packages):
+    """Skips the file or, in an `__init__`, the folder, where a package is missing."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package}", allow_module_level=True)
 
 
 class _Absent:

@@ -101,8 +101,7 @@ def lacks(command: str) -> str | None:
 
 def write_files(directory: pathlib.Path) -> None:
     """Writes what the commands read."""
-    sys.path.append(str(ROOT / "tests" / "datasets"))
-    import layouts
+    import layouts  # Beside this script.
 
     shutil.copytree(ROOT / "configs", directory / "configs")
     text = layouts.letor_text("train", 5, num_queries=12)

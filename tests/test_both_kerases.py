@@ -9,10 +9,13 @@ import pytest
 
 from tests.helpers import STACK_B
 
-pytestmark = pytest.mark.skipif(
-    not STACK_B or importlib.util.find_spec("tf_keras") is None,
-    reason="there is one Keras only",
-)
+pytestmark = [
+    pytest.mark.stack_b,
+    pytest.mark.skipif(
+        not STACK_B or importlib.util.find_spec("tf_keras") is None,
+        reason="there is one Keras only",
+    ),
+]
 
 # Gives objects of the Keras that tf.keras is to models of the other, `theirs`.
 SCRIPT = """

@@ -13,6 +13,8 @@ import pytest
 from tests.helpers import STACK_B, needs_tfr
 from tfr_ext import _stack, datasets
 
+pytestmark = pytest.mark.stack_b
+
 ROOT = pathlib.Path(__file__).parents[1]
 GOOD_A = {
     "tensorflow": "2.15.1",

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import scipy.stats
 
 from papers.results import Published, Result
-from pipelines.comparing import tables as comparison_tables
 from tfr_ext import evaluation as conventions
 from tfr_ext import objectives
+from tfr_ext.core.table import DAGGER, DOWN, UP, markdown
 
 TESTS = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
 
@@ -21,12 +21,6 @@ def heading(metric: str) -> str:
     """Returns a metric's name as papers print it, such as NDCG@10."""
     text = objectives.title(metric.removeprefix("valid_"))
     return f"validation {text}" if metric.startswith("valid_") else text
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def protocol(result: Result) -> str:
@@ -159,9 +153,9 @@ def _settings(flags: Sequence[str]) -> str:
 def _ours(
     result: Result, method: str, metrics: Sequence[str], digits: int
 ) -> list[str]:
-    marks = {"worse": comparison_tables.DOWN, "better": comparison_tables.UP}
+    marks = {"worse": DOWN, "better": UP}
     if result.comparison["test"].get("against", "best") == "best":
-        marks = {"worse": comparison_tables.DAGGER}
+        marks = {"worse": DAGGER}
     cells = []
     for metric in metrics:
         figure = result.methods[method][metric]

@@ -1,19 +1,17 @@
-"""Tables of a comparison, as in the papers, for the terminal, Markdown and LaTeX."""
+"""Tables of a comparison, as in the papers, and the sentences below them."""
 
 from __future__ import annotations
 
-import dataclasses
 import sys
-import textwrap
-import unicodedata
+from collections.abc import Callable, Sequence
 
-from pipelines.comparing.markdown_text import as_markdown
 from tfr_ext import evaluation, objectives
 from tfr_ext.core import telling
-from tfr_ext.evaluation.comparable import BEST, ONE_SIDED, Options
-from tfr_ext.evaluation.comparison import Comparison
-
-DAGGER, UP, DOWN = "†", "↑", "↓"
+from tfr_ext.core.table import DAGGER, DOWN, UP, Cell, Table
+from tfr_ext.evaluation.comparable import BEST, ONE_SIDED
+from tfr_ext.evaluation.comparison import Comparison, Result
+from tfr_ext.evaluation.runs import Run
+from tfr_ext.evaluation.significance import Effect
 
 _TESTS = {
     "t": "paired t-test",
@@ -25,64 +23,156 @@ _CORRECTIONS = {
     "bonferroni": "Bonferroni correction over {} comparisons",
     "holm": "Holm correction over {} comparisons",
 }
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "∞": r"$\infty$",
-    DAGGER: r"$^{\dagger}$",
-    UP: r"$\uparrow$",
-    DOWN: r"$\downarrow$",
-}
+_EFFECTS = (
+    "Mean difference to the reference over all queries that count, with the 95 % "
+    "interval of Student's t and the two-sided p-value of the t-test, neither "
+    "corrected for several comparisons."
+)
+_POOLED_EFFECTS = (
+    " Over all collections, both are stratified: the variance is that within the "
+    "collections."
+)
+# In the terminal, more lines of differences would bury the means.
+_MOST_LINES = 24
 
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """A cell of a table, for one metric of one run.
+def by_run(
+    comparison: Comparison,
+    content: Callable[[Run, Result], Cell],
+    notes: Sequence[str] = (),
+    head: str = "run",
+) -> Table:
+    """Returns a table with a row for each run and a column for each metric.
 
-    Attributes:
-        text: the mean, with its standard error if the options want it.
-        mark: '', a dagger or an arrow.
-        best: whether it is set in bold.
+    Args:
+        comparison: the comparison.
+        content: gives the cell of a run and a result of it, such as `p_value`.
+        notes: the paragraphs below the table.
+        head: the head of the column with the names of the runs.
     """
-
-    text: str
-    mark: str
-    best: bool
-
-
-def cell(comparison: Comparison, run: str, metric: str) -> Cell:
-    """Returns a cell of the table."""
-    result, options = comparison.results[run][metric], comparison.options
-    text = f"{result.mean:.{options.digits}f}"
-    if options.standard_errors:
-        error = _standard_error(comparison, run, metric)
-        text += "" if error is None else f" ±{error:.{options.digits}f}"
-    mark = {"": "", "better": UP, "worse": DOWN}[result.significant]
-    if mark == DOWN and options.against == BEST:
-        mark = DAGGER
-    return Cell(text, mark, result.best and len(comparison.runs) > 1)
+    metrics = comparison.metrics
+    rows: list[list[Cell | str]] = [
+        [run.name, *(content(run, comparison.results[run.name][m]) for m in metrics)]
+        for run in comparison.runs
+    ]
+    return Table([head, *map(objectives.title, metrics)], rows, notes)
 
 
-def _standard_error(comparison: Comparison, run: str, metric: str) -> float | None:
+def means(
+    comparison: Comparison, notes: Sequence[str] = (), head: str = "run"
+) -> Table:
+    """Returns the table of the means, see `by_run`."""
+    options = comparison.options
+
+    def mean(run: Run, result: Result) -> Cell:
+        text = f"{result.mean:.{options.digits}f}"
+        if options.standard_errors:
+            error = _standard_error(run, result)
+            text += "" if error is None else f" ±{error:.{options.digits}f}"
+        mark = {"": "", "better": UP, "worse": DOWN}[result.significant]
+        if mark == DOWN and options.against == BEST:
+            mark = DAGGER
+        return Cell(text, mark, result.best and len(comparison.runs) > 1)
+
+    return by_run(comparison, mean, notes, head)
+
+
+def _standard_error(run: Run, result: Result) -> float | None:
     """Returns the standard error over folds, or over seeds if there is one fold."""
-    result = comparison.results[run][metric]
-    folds = next(one.folds for one in comparison.runs if one.name == run)
-    if len(folds) > 1 or result.sd_seeds is None:
+    if len(run.folds) > 1 or result.sd_seeds is None:
         return result.se_folds
-    return result.sd_seeds / len(folds[0]) ** 0.5
+    return result.sd_seeds / len(run.folds[0]) ** 0.5
+
+
+def p_value(run: Run, result: Result) -> Cell:
+    """Returns the corrected p-value, with that of the test below it."""
+    if result.p_value is None or result.unadjusted is None:
+        return Cell("–")
+    bold, below = bool(result.significant), _p(result.unadjusted)
+    return Cell(_p(result.p_value), bold=bold, below=below)
+
+
+def count(run: Run, result: Result) -> Cell:
+    """Returns the numbers of queries that a run wins, ties and loses."""
+    if result.p_value is None:
+        return Cell("–")
+    return Cell(f"{result.wins} / {result.ties} / {result.losses}")
+
+
+def spread(run: Run, result: Result) -> Cell:
+    """Returns the standard error over folds, with the deviation of seeds below it."""
+    folds, seeds = (
+        "–" if value is None else f"{value:.4f}"
+        for value in (result.se_folds, result.sd_seeds)
+    )
+    return Cell(folds, below=seeds)
+
+
+def _p(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def effects(comparison: Comparison, metrics: Sequence[str] | None = None) -> Table:
+    """Returns the differences to the reference, of all metrics or of some."""
+    rows = []
+    for metric in comparison.metrics if metrics is None else metrics:
+        for run in comparison.runs:
+            result = comparison.results[run.name][metric]
+            if result.effect is None:
+                continue
+            of_all = {"": result.effect, **result.by_collection}
+            for collection, effect in of_all.items():
+                name = f"{run.name} on {collection}" if collection else run.name
+                about = objectives.title(metric), name, comparison.references[metric]
+                rows.append([*about, *_numbers(effect)])
+    pooled = _POOLED_EFFECTS if len(comparison.collections) > 1 else ""
+    head = "metric", "run", "against", "queries", "difference", "95 % interval", "p"
+    return Table(head, rows, [_EFFECTS + pooled])
+
+
+def _numbers(effect: Effect) -> tuple[str, ...]:
+    return (
+        f"{effect.queries:,}",
+        f"{effect.difference:+.4f}",
+        f"{effect.low:+.4f} to {effect.high:+.4f}",
+        _p(effect.p_value),
+    )
+
+
+def terminal(comparison: Comparison, bold: bool | None = None) -> str:
+    """Returns the table of the means as plain text.
+
+    Args:
+        comparison: the comparison.
+        bold: whether the best is bold, by an escape sequence; otherwise it has a star.
+            By default, whether standard output is a terminal.
+    """
+    bold = sys.stdout.isatty() if bold is None else bold
+    below = caption(comparison, "bold" if bold else "*")
+    notes = [below, *(f"Note: {note}" for note in comparison.notes)]
+    return means(comparison, notes, head="").to_text(bold)
+
+
+def effects_terminal(comparison: Comparison) -> str:
+    """Returns the differences as plain text: all, or one metric where that is too long.
+
+    Empty if a terminal has no room for that either, or there is no difference.
+    """
+    table = effects(comparison)
+    if len(table.rows) > _MOST_LINES:
+        table = effects(comparison, [comparison.plot_metric])
+    return f"\n{table.to_text()}" if 0 < len(table.rows) <= _MOST_LINES else ""
+
+
+def markdown(comparison: Comparison) -> str:
+    """Returns the means and the differences to the reference in Markdown."""
+    tables = means(comparison, [caption(comparison)]), effects(comparison)
+    return "\n".join(table.to_markdown() for table in tables if table.rows)
+
+
+def latex(comparison: Comparison) -> str:
+    """Returns the table of the means in LaTeX."""
+    return means(comparison, [caption(comparison)], head="").to_latex()
 
 
 def convention_text(comparison: Comparison) -> str:
@@ -90,9 +180,7 @@ def convention_text(comparison: Comparison) -> str:
     if comparison.convention is None:
         return "unknown"
     told = "; ".join(
-        f"{key.replace('_', ' ')} {value:g}"
-        if isinstance(value, float)
-        else f"{key.replace('_', ' ')} {value}"
+        f"{key.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
         for key, value in comparison.convention.items()
         if value is not None
     )
@@ -111,18 +199,14 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
     folds = len(comparison.runs[0].folds)
     seeds = sorted({len(fold) for run in comparison.runs for fold in run.folds})
     of_fold = "a fold" if folds > 1 else "a run"
-    sentences = [_as_sentence(options.title) if title else ""]
-    sentences.append(
-        (_pooled(comparison) or _over(folds))
-        + f" ({comparison.num_queries:,} test queries; "
-        + (
-            f"{seeds[0]} {'seed' if seeds == [1] else 'seeds'}"
-            if len(seeds) == 1
-            else f"{seeds[0]} to {seeds[-1]} seeds"
-        )
-        + f" {of_fold}"
-        + (", averaged by query)." if seeds[-1] > 1 else ").")
-    )
+    number = " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
+    one = "seed" if seeds == [1] else "seeds"
+    averaged = ", averaged by query" if seeds[-1] > 1 else ""
+    sentences = [
+        _as_sentence(options.title) if title else "",
+        f"{_over(comparison, folds)} ({comparison.num_queries:,} test queries; "
+        f"{number} {one} {of_fold}{averaged}).",
+    ]
     if options.standard_errors and (folds > 1 or seeds[-1] > 1):
         over = "the folds" if folds > 1 else "the seeds"
         sentences.append(f"± is the standard error over {over}.")
@@ -133,23 +217,17 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
     ]
     if costs:
         sentences.append(f"{', '.join(costs)}: lower is better.")
-    number = len(comparison.runs) - 1
-    if number:
-        pooled = bool(_pooled(comparison))
-        sentences.append(_significance(options, number, bold, pooled))
+    if len(comparison.runs) > 1:
+        sentences.append(_significance(comparison, bold))
     sentences.append(f"Convention: {convention_text(comparison)}.")
     return " ".join(filter(None, sentences))
 
 
-def _over(folds: int) -> str:
-    """Returns what the means of one collection are over."""
+def _over(comparison: Comparison, folds: int) -> str:
+    """Returns what the means are over."""
+    if len(comparison.collections) > 1:
+        return f"Mean over all queries of {', '.join(comparison.collections)}"
     return f"Mean of the means of {folds} folds" if folds > 1 else "Mean over queries"
-
-
-def _pooled(comparison: Comparison) -> str:
-    """Returns what the means of several collections are over; empty for one."""
-    names = comparison.collections
-    return f"Mean over all queries of {', '.join(names)}" if len(names) > 1 else ""
 
 
 def _as_sentence(title: str) -> str:
@@ -158,18 +236,12 @@ def _as_sentence(title: str) -> str:
     return text + "." if text and text[-1] not in "?!:;" else text
 
 
-def _significance(options: Options, number: int, bold: str, pooled: bool) -> str:
-    """Returns what is best, and by which test a difference is significant.
-
-    Args:
-        options: how runs are compared.
-        number: number of comparisons of a metric.
-        bold: how the best is marked.
-        pooled: whether the queries are of several collections.
-    """
+def _significance(comparison: Comparison, bold: str) -> str:
+    """Returns what is best, and by which test a difference is significant."""
+    options, number = comparison.options, len(comparison.runs) - 1
     best = f"The best is in {bold}" if bold == "bold" else f"{bold} is the best"
     test = _TESTS[options.test]
-    if pooled and options.test == "t":
+    if options.test == "t" and len(comparison.collections) > 1:
         test += ", stratified by collection,"
     if options.test == "randomisation":
         test += f" with {options.num_resamples:,} draws"
@@ -179,13 +251,10 @@ def _significance(options: Options, number: int, bold: str, pooled: bool) -> str
         side = f"one-sided ({of_best if options.against == BEST else of_baseline})"
     else:
         side = "two-sided"
-    how = (
-        f"{side} {test} over queries, level {options.level:g}, "
-        + _CORRECTIONS[options.correction].format(number)
-        + " of each metric"
-        if number > 1
-        else f"{side} {test} over queries, level {options.level:g}"
-    )
+    how = f"{side} {test} over queries, level {options.level:g}"
+    if number > 1:
+        correction = _CORRECTIONS[options.correction].format(number)
+        how += f", {correction} of each metric"
     if options.against == BEST:
         marks = f"{DAGGER} is significantly worse than the best of that metric"
     elif options.alternative == ONE_SIDED:
@@ -195,106 +264,3 @@ def _significance(options: Options, number: int, bold: str, pooled: bool) -> str
             f"{UP} and {DOWN} are significantly better and worse than {options.against}"
         )
     return f"{best}; {marks}: {how}."
-
-
-def terminal(comparison: Comparison, bold: bool | None = None) -> str:
-    """Returns the table as plain text.
-
-    Args:
-        comparison: the comparison.
-        bold: whether the best is bold, by an escape sequence; otherwise it has a star.
-            By default, whether standard output is a terminal.
-    """
-    bold = sys.stdout.isatty() if bold is None else bold
-    names = [run.name for run in comparison.runs]
-    columns = [["", *map(telling.visible, names)]]
-    for metric in comparison.metrics:
-        cells = [cell(comparison, name, metric) for name in names]
-        star = "" if bold else "*"
-        column = [
-            objectives.title(metric),
-            *(one.text + (star if one.best else "") + one.mark for one in cells),
-        ]
-        columns.append(column)
-    widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for name, row in zip(["", *names], zip(*columns)):
-        padded = [f"{text:<{width}}" for text, width in zip(row, widths)]
-        if bold and name:
-            padded[1:] = [
-                _bold(text) if cell(comparison, name, metric).best else text
-                for text, metric in zip(padded[1:], comparison.metrics)
-            ]
-        lines.append("  ".join(padded).rstrip())
-    texts = [caption(comparison, "bold" if bold else "*")]
-    texts += [f"Note: {note}" for note in comparison.notes]
-    return "\n".join([*lines, *(textwrap.fill(telling.visible(x), 88) for x in texts)])
-
-
-def _bold(padded: str) -> str:
-    text = padded.rstrip()
-    return f"\033[1m{text}\033[0m" + " " * (len(padded) - len(text))
-
-
-def markdown(comparison: Comparison) -> str:
-    """Returns the table in Markdown."""
-    lines = [
-        "| run | " + " | ".join(map(objectives.title, comparison.metrics)) + " |",
-        "|---|" + "---|" * len(comparison.metrics),
-    ]
-    for run in comparison.runs:
-        cells = []
-        for metric in comparison.metrics:
-            one = cell(comparison, run.name, metric)
-            cells.append(
-                f"**{one.text}**{one.mark}" if one.best else one.text + one.mark
-            )
-        lines.append(f"| {as_markdown(run.name)} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", as_markdown(caption(comparison)), ""])
-
-
-def latex(comparison: Comparison) -> str:
-    """Returns the table in LaTeX, for a document that uses the package booktabs."""
-    lines = [
-        "% Needs \\usepackage{booktabs}",
-        "\\begin{table}",
-        "\\centering",
-        f"\\caption{{{escaped(caption(comparison))}}}",
-        f"\\begin{{tabular}}{{l{'l' * len(comparison.metrics)}}}",
-        "\\toprule",
-        " & ".join(
-            ["", *(escaped(objectives.title(m)) for m in comparison.metrics)]
-        ).strip()
-        + " \\\\",
-        "\\midrule",
-    ]
-    for run in comparison.runs:
-        cells = [escaped(" ".join(run.name.split()))]
-        for metric in comparison.metrics:
-            one = cell(comparison, run.name, metric)
-            text = escaped(one.text)
-            text = f"\\textbf{{{text}}}" if one.best else text
-            cells.append(text + escaped(one.mark))
-        lines.append(" & ".join(cells) + " \\\\")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""])
-
-
-def escaped(text: str) -> str:
-    r"""Returns text as LaTeX sets it.
-
-    Examples:
-        >>> escaped('SmoothI_α & 5%')
-        'SmoothI\\_$\\alpha$ \\& 5\\%'
-    """
-    shown = telling.visible(text)
-    return "".join(_LATEX.get(c) or _greek(c) or c for c in shown)
-
-
-def _greek(character: str) -> str:
-    """Returns the command of a small Greek letter, which pdfLaTeX does not know."""
-    name = unicodedata.name(character, "").split()
-    if name[:3] != ["GREEK", "SMALL", "LETTER"] or len(name) != 4:
-        return ""
-    other = {"lamda": "\\lambda", "omicron": "o"}
-    command = name[3].lower()
-    return "$" + other.get(command, "\\" + command) + "$"

@@ -5,7 +5,7 @@ import tempfile
 
 import tensorflow_datasets as tfds
 
-from tests.datasets import layouts
+from tests import layouts
 from tfr_ext.datasets.covid_mlia import covid_mlia_dataset_builder
 from tfr_ext.datasets.istella import istella_dataset_builder
 from tfr_ext.datasets.letor4 import letor4_dataset_builder

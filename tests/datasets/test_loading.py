@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from tests.datasets import layouts
+from tests import layouts
 from tests.helpers import assert_same_lists
 from tfr_ext import data, datasets
 from tfr_ext.datasets import decoding, loading

@@ -5,8 +5,7 @@ import shutil
 
 import numpy as np
 
-from tests import fork_server
-from tests.datasets import layouts
+from tests import fork_server, layouts
 from tests.docs import commands, pages
 
 # Pages whose code trains for longer than a few seconds.

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
+from tests import layouts
 from tests.commands import run_command, told
-from tests.datasets import layouts
 from tests.files import content, write_text
 
 _TRAIN = ("pipelines.train", "--hidden_sizes=4", "--num_epochs=2", "--batch_size=4")

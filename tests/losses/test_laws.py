@@ -10,8 +10,11 @@ import pathlib
 
 import pytest
 
+from tests import helpers
 from tests.losses import cases, every_key
 from tfr_ext.losses.tfr.names import LOSSES as TFR_LOSSES
+
+helpers.need("tensorflow_ranking")
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]

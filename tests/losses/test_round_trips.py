@@ -7,6 +7,8 @@ from tests.helpers import loads_saved_models
 from tests.losses import every_key
 from tfr_ext import losses
 
+pytestmark = pytest.mark.stack_b
+
 
 @pytest.mark.parametrize("key", every_key.KEYS)
 def test_a_loss_with_its_defaults_comes_back(key):

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from pipelines.comparing import comparison_files, html_page, svg_plots, tables
+from pipelines.comparing import comparison_report, html_page, tables
 from tests.commands import run_command
 from tests.files import write_run
 from tfr_ext.evaluation.comparison import Options, compare
@@ -212,7 +212,7 @@ class Page(html.parser.HTMLParser):
 
 
 def test_the_page_stands_alone(compared, tmp_path):
-    comparison_files.write(compared, str(tmp_path))
+    comparison_report.write(compared, str(tmp_path))
     text = (tmp_path / "comparison.html").read_text()
     page = Page(text)
     assert page.references and all(r.startswith("#") for r in page.references)
@@ -238,8 +238,8 @@ def test_the_page_stands_alone(compared, tmp_path):
 def test_a_page_without_history_has_no_curves(runs, tmp_path):
     pair = {"a": runs["worst"], "b": [f"{p}/per_query.tsv" for p in runs["worst"]]}
     compared = compare(pair, Options(plot_metric="arp"))
-    assert svg_plots.curve_metric(compared) is None
-    comparison_files.write(compared, str(tmp_path))
+    assert html_page.curve_metric(compared) is None
+    comparison_report.write(compared, str(tmp_path))
     text = (tmp_path / "comparison.html").read_text()
     assert "Learning curves" not in text and "ARP, query by query" in text
 
@@ -255,14 +255,14 @@ def test_the_curve_is_that_of_the_metric_most_runs_have(tmp_path):
         path = write_run(tmp_path / name, {"mrr": [1, 0]}, history=history)
         paths[name] = [path]
     compared = compare(paths, Options(plot_metric="mrr"))
-    assert svg_plots.curve_metric(compared) == "val_map"
-    words = Page(svg_plots.metric_curves(compared, "val_map")).words
+    assert html_page.curve_metric(compared) == "val_map"
+    words = Page(html_page.metric_curves(compared, "val_map")).words
     assert {"_a $x$", "b", "validation MAP"} <= set(words) and "c" not in words
     for path in paths.values():  # No number is no curve.
         text = (tmp_path / path[0] / "history.tsv").read_text()
         text = text.replace("1\t0.5\t0.5", "1\tnan\t0.5")
         (tmp_path / path[0] / "history.tsv").write_text(text)
-    assert svg_plots.curve_metric(compare(paths)) == "val_ndcg_10"
+    assert html_page.curve_metric(compare(paths)) == "val_ndcg_10"
 
 
 def one_fold(runs, *names):
@@ -277,7 +277,7 @@ def test_what_one_fold_and_one_seed_cannot_tell_is_left_out(runs):
 
 def test_one_run_has_a_table_without_marks(runs, tmp_path):
     compared = compare(one_fold(runs, HOSTILE))
-    comparison_files.write(compared, str(tmp_path))
+    comparison_report.write(compared, str(tmp_path))
     page = (tmp_path / "comparison.html").read_text()
     for section in ("p-values", "Wins", "query by query", "Spread"):
         assert section not in page
@@ -303,7 +303,9 @@ TITLES = {
 def test_no_title_breaks_a_table(title, runs):
     pair = one_fold(runs, "best", "worst")
     compared = compare(pair, Options(title=title))
-    *table, blank, below, end = tables.markdown(compared).split("\n")
+    means, _, effects = tables.markdown(compared).partition("\n| metric |")
+    *table, blank, below, end = means.split("\n")
+    assert effects.count("\n") == 2 + 3 + 2  # Heads, metrics, and one line of caption.
     assert (len(table), blank, end) == (4, "", "")
     assert below.startswith(f"{TITLES[title]} Mean over".lstrip())
     latex = tables.latex(compared)

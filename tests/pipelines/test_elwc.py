@@ -16,6 +16,8 @@ from tests.helpers import make_lists
 from tfr_ext import data
 from tfr_ext.data.elwc import shards
 
+pytestmark = pytest.mark.stack_b
+
 FLAGS = (
     "--flagfile=configs/quickstart.cfg",
     "--hidden_sizes=8",

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
+from tests import layouts
 from tests.commands import run_command
-from tests.datasets import layouts
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "configs" / "experiments"

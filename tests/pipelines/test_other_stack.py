@@ -9,6 +9,8 @@ import pytest
 
 from tests.commands import ROOT, SMALL, train
 
+pytestmark = pytest.mark.stack_b
+
 
 def scores(path):
     with open(path) as file:

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from tests import layouts
 from tests.commands import run_command
-from tests.datasets import layouts
 from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.sources import named_sources

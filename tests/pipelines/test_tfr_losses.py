@@ -14,6 +14,8 @@ from tfr_ext.training import DataConfig, LossConfig, TrainingConfig
 from tfr_ext.training.fitting import lists_datasets
 from tfr_ext.training.run_steps import RunInputs
 
+pytestmark = pytest.mark.stack_b
+
 NDCG = (
     *SMALL,
     "--num_epochs=2",

@@ -13,9 +13,12 @@ import pytest
 
 from pipelines.experiments import cells
 from pipelines.experiments.kinds import KINDS
+from tests import helpers
 from tests.commands import ROOT, run_command, told
 from tests.pipelines.experiments import flags_of, write_folds
 from tfr_ext import data, evaluation
+
+helpers.need("lightgbm")
 
 SMALL = (
     *("--synthetic_num_queries=40", "--synthetic_list_size=8", "--num_trees=4"),

@@ -14,6 +14,8 @@ from tfr_ext.runs import run_progress
 from tfr_ext.training import DataConfig, LossConfig, ModelConfig, TrainingConfig, train
 from tfr_ext.training.fitting import checkpoints
 
+pytestmark = pytest.mark.stack_b
+
 # Two of the four epochs of `CONFIG`, trained on stack A.
 HALF = pathlib.Path(__file__).with_name("half_a_run")
 CONFIG = TrainingConfig(

@@ -19,6 +19,8 @@ from tfr_ext import data, losses, models
 from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.training import exporter
 
+pytestmark = pytest.mark.stack_b
+
 BARE = textwrap.dedent(
     """
     import json, sys

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfr_ext.core import json_files
 from tfr_ext.core.files import named, text_file
+from tfr_ext.core.table import Table
 from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries, trec, trec_names
@@ -233,32 +234,23 @@ def read_metrics(path: str) -> dict[str, Any]:
 
 def metric_table(columns: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns a table of metrics, one column for each evaluation."""
-    names = list(next(iter(columns.values())))
-    width = max(len(name) for name in names)
-    lines = [" " * width + "".join(f"  {c:>8}" for c in columns)]
-    for name in names:
-        cells = (column[name] for column in columns.values())
-        lines.append(
-            f"{name:<{width}}"
-            + "".join(f"  {'-' if v is None else format(v, '.4f'):>8}" for v in cells)
-        )
-    return "\n".join(lines)
+    rows = [
+        [
+            name,
+            *("-" if c[name] is None else f"{c[name]:.4f}" for c in columns.values()),
+        ]
+        for name in next(iter(columns.values()))
+    ]
+    return Table(["", *columns], rows, right=True).to_text()
 
 
 def per_query_table(query_ids: Sequence[str], values: Mapping[str, np.ndarray]) -> str:
     """Returns a table of metrics, a line per query; `-` where it does not count."""
-    query_ids = trec_names.QueryNames()(query_ids)
-    widths = [max(8, len(name)) for name in values]
-    first = max(len("query"), *(len(query) for query in query_ids))
-    lines = [f"{'query':<{first}}"]
-    lines[0] += "".join(f"  {name:>{w}}" for name, w in zip(values, widths))
-    for query, row in zip(query_ids, np.stack(list(values.values()), axis=1)):
-        cells = ["-" if np.isnan(v) else f"{v:.4f}" for v in row]
-        lines.append(
-            f"{query:<{first}}"
-            + "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths))
-        )
-    return "\n".join(lines)
+    rows = [
+        [query, *("-" if np.isnan(v) else f"{v:.4f}" for v in row)]
+        for query, row in zip(trec_names.QueryNames()(query_ids), zip(*values.values()))
+    ]
+    return Table(["query", *values], rows, right=True).to_text()
 
 
 def draw_curves(

@@ -1,0 +1,3 @@
+from tests import helpers
+
+helpers.need("tensorflow_ranking")

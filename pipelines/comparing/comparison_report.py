@@ -1,19 +1,26 @@
-"""Flags that say how runs are compared."""
+"""The flags of commands that compare runs, and what these print and write."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 
 from absl import flags
 
+from pipelines.comparing import html_page, tables
 from pipelines.flags import config_flags
 from tfr_ext.core import telling
+from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import Settings, setting
 from tfr_ext.evaluation import comparable, runs, significance
 from tfr_ext.evaluation.comparable import Options
+from tfr_ext.evaluation.comparison import Comparison
 from tfr_ext.evaluation.queries import plain_name
+from tfr_ext.runs import outputs
 
+# In the order in which they are removed.
+FILES = ("comparison.json", "comparison.html", "table.tex", "table.md")
 _DEFAULT = Options()
 
 
@@ -79,3 +86,26 @@ def read(metrics: Sequence[str], seed: int) -> Options:
     given = vars(config_flags.read(ComparisonConfig, flags.FLAGS))
     against = telling.visible(given["against"], runs.LONGEST_NAME)
     return Options(metrics, seed=seed, **{**given, "against": against})
+
+
+def show(comparison: Comparison) -> None:
+    """Prints the tables of a comparison."""
+    print(tables.terminal(comparison))
+    print(tables.effects_terminal(comparison))
+
+
+def write(comparison: Comparison, output_dir: str) -> None:
+    """Writes `comparison.json`, `table.md`, `table.tex` and `comparison.html`.
+
+    Args:
+        comparison: the comparison.
+        output_dir: directory to which the files are written; made if need be.
+    """
+    for name, text in (
+        ("table.md", tables.markdown(comparison)),
+        ("table.tex", tables.latex(comparison)),
+        ("comparison.html", html_page.html(comparison)),
+        # Written last: a comparison that has it is complete.
+        ("comparison.json", outputs.as_json(comparison.as_dict())),
+    ):
+        write_atomically(os.path.join(output_dir, name), text)
