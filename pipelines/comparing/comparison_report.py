@@ -1,4 +1,4 @@
-"""The flags of commands that compare runs, and what these print and write."""
+"""What a comparison is asked for, and what is printed and written of it."""
 
 from __future__ import annotations
 

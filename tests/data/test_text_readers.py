@@ -260,7 +260,7 @@ def test_what_is_read_more_than_once_is_no_pipe(tmp_path):
 @pytest.mark.parametrize("encode", ["utf-8", "utf-8-sig"])
 def test_json_files_may_begin_with_a_mark(encode, tmp_path):
     pytest.importorskip("tensorflow_datasets")
-    from tfr_ext.datasets.covid_mlia import covid_mlia_dataset_builder as covid
+    from tfr_ext.datasets import covid_mlia as covid
 
     found = manifest.Manifest(1, None, {}, {})
     (tmp_path / manifest.FILE_NAME).write_text(found.as_json(), encoding=encode)

@@ -6,12 +6,7 @@ import tempfile
 import tensorflow_datasets as tfds
 
 from tests import layouts
-from tfr_ext.datasets.covid_mlia import covid_mlia_dataset_builder
-from tfr_ext.datasets.istella import istella_dataset_builder
-from tfr_ext.datasets.letor4 import letor4_dataset_builder
-from tfr_ext.datasets.mslr_web import mslr_web_dataset_builder
-from tfr_ext.datasets.ohsumed import ohsumed_dataset_builder
-from tfr_ext.datasets.yahoo_ltrc import yahoo_ltrc_dataset_builder
+from tfr_ext.datasets import covid_mlia, letor_folds, local_archives
 
 
 class WithFiles:
@@ -29,7 +24,7 @@ class WithFiles:
 
 
 class Letor4Test(WithFiles, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = letor4_dataset_builder.Builder
+    DATASET_CLASS = letor_folds.Letor4
     BUILDER_CONFIG_NAMES_TO_TEST = [
         "mq2008_fold5",
         "mq2007agg_fold2",
@@ -47,7 +42,7 @@ class Letor4Test(WithFiles, tfds.testing.DatasetBuilderTestCase):
 
 
 class OhsumedTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = ohsumed_dataset_builder.Builder
+    DATASET_CLASS = letor_folds.Ohsumed
     BUILDER_CONFIG_NAMES_TO_TEST = ["fold1", "null_fold5"]
 
     @staticmethod
@@ -66,7 +61,7 @@ class OhsumedTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
 
 
 class MslrWebTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = mslr_web_dataset_builder.Builder
+    DATASET_CLASS = letor_folds.MslrWeb
     BUILDER_CONFIG_NAMES_TO_TEST = ["10k_fold1", "30k_fold5"]
 
     @staticmethod
@@ -76,7 +71,7 @@ class MslrWebTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
 
 
 class CovidMliaTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = covid_mlia_dataset_builder.Builder
+    DATASET_CLASS = covid_mlia.CovidMlia
     BUILDER_CONFIG_NAMES_TO_TEST = ["fold2"]
     SPLITS = {"train": 3, "vali": 1, "test": 2}
 
@@ -86,7 +81,7 @@ class CovidMliaTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
 
 
 class YahooTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = yahoo_ltrc_dataset_builder.Builder
+    DATASET_CLASS = local_archives.YahooLtrc
 
     @staticmethod
     def write_files(directory):
@@ -101,7 +96,7 @@ class YahooTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
 
 
 class IstellaTest(WithFiles, tfds.testing.DatasetBuilderTestCase):
-    DATASET_CLASS = istella_dataset_builder.Builder
+    DATASET_CLASS = local_archives.Istella
     BUILDER_CONFIG_NAMES_TO_TEST = ["s", "x"]
 
     @staticmethod

@@ -8,15 +8,15 @@ from typing import Any
 
 from tfr_ext.core import checks
 
-# Each is a package beside this file, with its builder in COLLECTION_dataset_builder.
-COLLECTIONS = (
-    "covid_mlia",
-    "istella",
-    "letor4",
-    "mslr_web",
-    "ohsumed",
-    "yahoo_ltrc",
-)
+# The module beside this file that has the builder, and its class.
+COLLECTIONS = {
+    "covid_mlia": ("covid_mlia", "CovidMlia"),
+    "istella": ("local_archives", "Istella"),
+    "letor4": ("letor_folds", "Letor4"),
+    "mslr_web": ("letor_folds", "MslrWeb"),
+    "ohsumed": ("letor_folds", "Ohsumed"),
+    "yahoo_ltrc": ("local_archives", "YahooLtrc"),
+}
 _INSTALL = (
     "`pip install tensorflow-datasets==4.9.10 importlib_resources`, and with "
     "TensorFlow 2.15 also `pip install tensorflow-metadata==1.17.3`"
@@ -107,8 +107,8 @@ def builder(name: str, data_dir: str | None = None) -> Any:
 
 
 def _builder_class(collection: str) -> Any:
-    module = f"{__package__}.{collection}.{collection}_dataset_builder"
-    return importlib.import_module(module).Builder
+    module, name = COLLECTIONS[collection]
+    return getattr(importlib.import_module(f"{__package__}.{module}"), name)
 
 
 def _unknown(name: str) -> ValueError:

@@ -29,7 +29,7 @@ _PARTS = {"train": (0, 1, 2), "vali": (3,), "test": (4,)}
 _Table = Mapping[str, Mapping[str, list[float]]]
 
 
-class Builder(tfds.core.GeneratorBasedBuilder):
+class CovidMlia(tfds.core.GeneratorBasedBuilder):
     """COVID-19 MLIA, five folds by topic."""
 
     VERSION = tfds.core.Version("1.0.0")

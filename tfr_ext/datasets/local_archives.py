@@ -1,4 +1,4 @@
-"""Istella: the builder of TFDS, from archives that the user has downloaded."""
+"""Builders of TFDS itself, for archives that the user has downloaded."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import posixpath
 from typing import Any
 
 from tensorflow_datasets.ranking.istella import istella
+from tensorflow_datasets.ranking.yahoo_ltrc import yahoo_ltrc
 
 from tfr_ext.datasets import examples
 
 
-class Builder(istella.Istella, skip_registration=True):  # type: ignore[call-arg]
-    """The same data set, in the same place, as TFDS's `istella`."""
+class Istella(istella.Istella, skip_registration=True):  # type: ignore[call-arg]
+    """Istella: the same data set, in the same place, as TFDS's `istella`."""
 
     name = "istella"
     MANUAL_DOWNLOAD_INSTRUCTIONS = """
@@ -28,7 +29,7 @@ istella-X.tar.gz for istella/x.
 class _LocalArchives:
     """A download manager that finds what it should download in `manual_dir`."""
 
-    def __init__(self, builder: Builder, dl_manager: Any):
+    def __init__(self, builder: Istella, dl_manager: Any):
         self._builder = builder
         self._dl_manager = dl_manager
 
@@ -38,3 +39,15 @@ class _LocalArchives:
             self._builder, self._dl_manager.manual_dir, [[posixpath.basename(url)]]
         )
         return self._dl_manager.extract(archive)
+
+
+class YahooLtrc(  # type: ignore[call-arg]
+    yahoo_ltrc.YahooLTRC, skip_registration=True
+):
+    """Yahoo! Learning to Rank Challenge: TFDS's, which names missing files."""
+
+    name = "yahoo_ltrc"
+
+    def _split_generators(self, dl_manager: Any) -> dict:
+        examples.find_files(self, dl_manager.manual_dir, [["ltrc_yahoo.tar.bz2"]])
+        return super()._split_generators(dl_manager)

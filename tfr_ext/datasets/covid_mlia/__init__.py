@@ -1,1 +1,0 @@
-"""COVID-19 MLIA with judgement distributions."""

@@ -1,1 +1,0 @@
-"""Istella, by the builder of TFDS."""

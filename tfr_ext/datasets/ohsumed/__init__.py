@@ -1,1 +1,0 @@
-"""OHSUMED of LETOR 3.0."""

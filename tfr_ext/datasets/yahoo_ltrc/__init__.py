@@ -1,1 +1,0 @@
-"""Yahoo! Learning to Rank Challenge, by the builder of TFDS."""
