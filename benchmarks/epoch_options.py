@@ -23,8 +23,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")  # as the commands do
 
 from tfr_ext import data, evaluation, losses, models  # noqa: E402
-from tfr_ext.training import restoring  # noqa: E402
-from tfr_ext.training.fitting import lists_datasets  # noqa: E402
+from tfr_ext.training import (
+    lists_datasets,  # noqa: E402
+    restoring,  # noqa: E402
+)
 
 import tensorflow as tf  # noqa: E402  isort: skip
 

@@ -27,7 +27,7 @@ from tfr_ext import (
     losses,  # noqa: E402
     models,  # noqa: E402
 )
-from tfr_ext.training.fitting import lists_datasets  # noqa: E402
+from tfr_ext.training import lists_datasets  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 

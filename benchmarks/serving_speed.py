@@ -35,7 +35,7 @@ import timing  # noqa: E402
 
 from tfr_ext import models  # noqa: E402
 from tfr_ext.data.elwc.message import ExampleListWithContext  # noqa: E402
-from tfr_ext.training import exporter  # noqa: E402
+from tfr_ext.serving import exporter  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 

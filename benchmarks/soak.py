@@ -37,6 +37,7 @@ os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")  # as the commands do
 
 from tfr_ext.core import telling  # noqa: E402
 from tfr_ext.core.system import termination  # noqa: E402
+from tfr_ext.serving.exporter import load_scorer  # noqa: E402
 from tfr_ext.training import (  # noqa: E402
     DataConfig,
     ModelConfig,
@@ -45,7 +46,6 @@ from tfr_ext.training import (  # noqa: E402
     rank,
     train,
 )
-from tfr_ext.training.exporter import load_scorer  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 

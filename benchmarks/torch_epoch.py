@@ -34,7 +34,7 @@ os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")  # as the commands do
 import numpy as np  # noqa: E402
 
 from tfr_ext import data, losses, models  # noqa: E402
-from tfr_ext.training.fitting import lists_datasets  # noqa: E402
+from tfr_ext.training import lists_datasets  # noqa: E402
 
 import tensorflow as tf  # noqa: E402  isort: skip
 

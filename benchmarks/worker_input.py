@@ -30,7 +30,7 @@ from strategies import free_ports  # noqa: E402
 def work(queries: int, rounds: int) -> None:
     """Prints the queries per second of each round, as one worker of `TF_CONFIG`."""
     from tfr_ext import data
-    from tfr_ext.training.fitting import replicas
+    from tfr_ext.training import replicas
 
     strategy = replicas.strategy("multi_worker" if "TF_CONFIG" in os.environ else "")
     lists = data.synthetic_lists(queries, 120, 131, 5)

@@ -17,8 +17,8 @@ from absl import flags
 
 from pipelines.flags import config_flags
 from pipelines.start import command
-from tfr_ext.training.evaluation_config import EvaluationConfig
-from tfr_ext.training.evaluator import evaluate as evaluate_as
+from tfr_ext.scoring.evaluator import evaluate as evaluate_as
+from tfr_ext.settings.evaluation_config import EvaluationConfig
 
 FLAGS = flags.FLAGS
 

@@ -14,7 +14,7 @@ from absl import flags
 
 from pipelines.flags import config_flags
 from pipelines.start import command
-from tfr_ext.training.exporting.finished_runs import ExportConfig, export_runs
+from tfr_ext.training.finished_runs import ExportConfig, export_runs
 
 FLAGS = flags.FLAGS
 

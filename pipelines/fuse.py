@@ -15,8 +15,8 @@ from absl import flags
 
 from pipelines.flags import config_flags
 from pipelines.start import command
-from tfr_ext.training.fusing.run_fuser import FusionConfig
-from tfr_ext.training.fusing.run_fuser import fuse as fuse_as
+from tfr_ext.scoring.run_fuser import FusionConfig
+from tfr_ext.scoring.run_fuser import fuse as fuse_as
 
 FLAGS = flags.FLAGS
 

@@ -16,8 +16,8 @@ from pipelines.client.server_scorer import ServerConfig, ServerScorer
 from pipelines.flags import config_flags, flag_files
 from pipelines.start import command
 from tfr_ext.core.files import is_within
-from tfr_ext.training.ranking.list_ranker import rank as rank_as
-from tfr_ext.training.ranking.rank_config import RankConfig
+from tfr_ext.scoring.list_ranker import rank as rank_as
+from tfr_ext.scoring.rank_config import RankConfig
 
 FLAGS = flags.FLAGS
 

@@ -9,7 +9,7 @@ from absl import flags
 
 from pipelines.flags import config_flags
 from pipelines.start import command
-from tfr_ext.training.config import TrainingConfig
+from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.training.trainer import train as train_as
 
 FLAGS = flags.FLAGS

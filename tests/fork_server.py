@@ -73,7 +73,7 @@ def _serve():
     import matplotlib.pyplot  # noqa: F401
     import scipy.stats  # noqa: F401
 
-    import tfr_ext.training.evaluator
+    import tfr_ext.scoring.evaluator
     import tfr_ext.training.trainer  # noqa: F401
 
     for line in sys.stdin:

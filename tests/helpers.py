@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from tfr_ext import _stack, data, evaluation
 from tfr_ext.core import which_keras
-from tfr_ext.training import LossConfig, TrainingConfig
-from tfr_ext.training.fitting import fitter
+from tfr_ext.training import LossConfig, TrainingConfig, fitter
 
 STACK_B = not tf.__version__.startswith("2.15")
 KERAS_3 = not which_keras.IS_KERAS_2

@@ -29,6 +29,8 @@ LAYERS = (
     ("settings",),
     ("sources",),
     ("runs",),
+    ("serving",),
+    ("scoring",),
     ("training",),
     ("estimators", "gbm", "tfr"),
     ("tfr_ext",),  # tfr_ext/__init__.py

@@ -32,8 +32,8 @@ from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import Settings, places
 from tfr_ext.core.system import child_process
 from tfr_ext.runs.run_file import NOT_PART_OF_A_RUN
+from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import named_sources
-from tfr_ext.training.config import TrainingConfig
 from tfr_ext.version import __version__
 
 _WHERE_DATA_IS = ("data_dir", "train_path", "valid_path", "test_path")

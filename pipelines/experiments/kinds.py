@@ -25,9 +25,9 @@ from tfr_ext.models.trees import gbm_model
 from tfr_ext.runs import outputs, owned_files
 from tfr_ext.runs.run_directory import OF_NETWORKS, RunDirectory
 from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.settings.training_config import MetricsConfig, TrainingConfig
 from tfr_ext.sources import data_splits, wanted_labels
 from tfr_ext.training import training_checks
-from tfr_ext.training.config import MetricsConfig, TrainingConfig
 from tfr_ext.training.trainer import train
 
 # Cells are short: saving each epoch would take much of their time.

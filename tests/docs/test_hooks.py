@@ -193,7 +193,7 @@ def test_fields_of_settings_have_their_default_and_help():
     extensions = griffe.load_extensions(module.SettingsFields())
     root = HOOKS.parents[1]
     tree = griffe.load("tfr_ext", search_paths=[root], extensions=extensions)
-    config = tree["training.config.TrainingConfig"]
+    config = tree["settings.training_config.TrainingConfig"]
     defaults = {x.name: str(x.default) for x in config.parameters}
     assert defaults["data"] == "DataConfig()"
     assert defaults["num_epochs"].isdigit()

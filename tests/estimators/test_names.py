@@ -11,7 +11,7 @@ import tensorflow as tf
 import tfr_ext
 from tests.helpers import assert_same_scores, make_lists
 from tfr_ext.data import RankingLists
-from tfr_ext.training.exporter import load_scorer
+from tfr_ext.serving.exporter import load_scorer
 
 pd = pytest.importorskip("pandas")
 

@@ -12,7 +12,7 @@ from tfr_ext.data import RankingLists
 from tfr_ext.estimators import as_settings
 from tfr_ext.evaluation import queries
 from tfr_ext.models.network import NetworkScorer
-from tfr_ext.training.config import TrainingConfig
+from tfr_ext.settings.training_config import TrainingConfig
 
 X = np.random.default_rng(0).normal(size=[40, 3])
 Y, GROUP = (X[:, 0] > 0).astype(int), [5] * 8

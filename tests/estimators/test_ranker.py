@@ -15,6 +15,7 @@ from tests.helpers import assert_same_scores, assert_within, metric_ranges
 from tfr_ext import evaluation
 from tfr_ext.data import RankingLists
 from tfr_ext.models import keras_file
+from tfr_ext.serving.exporter import load_scorer
 from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
     DataConfig,
@@ -23,7 +24,6 @@ from tfr_ext.training import (
     TrainingConfig,
     train,
 )
-from tfr_ext.training.exporter import load_scorer
 
 SMALL = {"hidden_sizes": (8,), "num_epochs": 3, "batch_size": 8, "learning_rate": 0.02}
 

@@ -9,7 +9,7 @@ from tests.helpers import make_lists
 from tfr_ext import evaluation
 from tfr_ext.data.batches import batching
 from tfr_ext.evaluation import Convention, fusion, significance
-from tfr_ext.training.evaluator import evaluate_scores
+from tfr_ext.scoring.evaluator import evaluate_scores
 
 # A value other than the default, and a metric that it changes.
 OTHERS = {

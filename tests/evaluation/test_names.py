@@ -19,8 +19,8 @@ from tfr_ext import data, evaluation
 from tfr_ext.evaluation import runs
 from tfr_ext.evaluation.trec_names import QueryNames
 from tfr_ext.runs import outputs
+from tfr_ext.scoring.run_fuser import FusionConfig, fuse
 from tfr_ext.training import EvaluationConfig, MetricsConfig, evaluate
-from tfr_ext.training.fusing.run_fuser import FusionConfig, fuse
 
 BLANKS = [chr(c) for c in range(0x10000) if chr(c).isspace()]
 CONTROLS = [chr(c) for c in range(0x100) if unicodedata.category(chr(c)) == "Cc"]

@@ -10,8 +10,7 @@ from tests.helpers import make_lists, widened
 from tfr_ext import data, models
 from tfr_ext.models import keras_file
 from tfr_ext.models.combination import parts_of
-from tfr_ext.training import exporter
-from tfr_ext.training.exporting import parity
+from tfr_ext.serving import exporter, parity
 
 LISTS = make_lists([4, 1, 6, 2], seed=2)
 

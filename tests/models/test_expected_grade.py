@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.helpers import make_lists
 from tfr_ext import data, losses, metrics, models
 from tfr_ext.models import keras_file
-from tfr_ext.training import exporter
+from tfr_ext.serving import exporter
 
 VALUES = [0.0, 0.75, 1.0]
 

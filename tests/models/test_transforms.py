@@ -11,7 +11,7 @@ from sklearn.preprocessing import QuantileTransformer
 from tests.helpers import make_lists, widened
 from tfr_ext import data, losses, models
 from tfr_ext.models import keras_file
-from tfr_ext.training import exporter
+from tfr_ext.serving import exporter
 
 LENGTHS = [4, 1, 7, 2, 5]
 

@@ -17,7 +17,7 @@ COMMANDS = (
     *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),
     *("train", "train_gbm"),
 )
-SAVING = "tfr_ext.training.fitting.checkpoints.ResumableTraining"
+SAVING = "tfr_ext.training.checkpoints.ResumableTraining"
 GOES_ON = "Stopped; the same command goes on.\n"
 SMALL = ("--synthetic_num_queries=30", "--synthetic_list_size=5", "--hidden_sizes=4")
 
@@ -95,7 +95,7 @@ def test_while_flags_are_read(command, tmp_path):
         ("evaluate", "tfr_ext.sources.data_splits.load_test", "Stopped.\n"),
         ("experiment", "pipelines.experiments.cells.parse_methods", GOES_ON),
         ("export", "tfr_ext.runs.run_directory.flag_file", "Stopped.\n"),
-        ("fuse", "tfr_ext.training.fusing.fused_runs.find", "Stopped.\n"),
+        ("fuse", "tfr_ext.scoring.fused_runs.find", "Stopped.\n"),
         ("prepare", "tfr_ext.sources.named_sources.source", GOES_ON),
         ("rank", "tfr_ext.data.file_names.find_files", "Stopped.\n"),
         ("train", "tfr_ext.sources.data_splits.load", GOES_ON),

@@ -10,8 +10,8 @@ from tests.commands import SMALL, bad, train
 from tests.helpers import make_lists, small_fitter, with_distributions
 from tests.training.graded import MULTINOMIAL, make_fitter
 from tfr_ext import data, losses, models
-from tfr_ext.training import LossConfig, exporter
-from tfr_ext.training.fitting import lists_datasets
+from tfr_ext.serving import exporter
+from tfr_ext.training import LossConfig, lists_datasets
 
 
 def scores_of_export(directory):

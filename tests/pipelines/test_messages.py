@@ -19,8 +19,7 @@ from tests.commands import ROOT, run_command
 from tests.files import write_run
 from tfr_ext.core import decimals, json_files, setting_kinds
 from tfr_ext.evaluation import runs
-from tfr_ext.training import TrainingConfig
-from tfr_ext.training.fitting import schedules
+from tfr_ext.training import TrainingConfig, schedules
 
 COMMANDS = (
     *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),

@@ -8,7 +8,7 @@ from tests.commands import PATHS, run_command, told
 from tests.files import write_letor
 from tfr_ext.core import files
 from tfr_ext.data.synthetic import synthetic_lists
-from tfr_ext.training.fitting import checkpoints
+from tfr_ext.training import checkpoints
 
 # What globs, lists, flag files and shells take for something else.
 LETTERS = [*"[]*?\\ {}~$%=,:;#'\"`!&|<>()@^\t", "\u00e9", "\u00a0", "\u2028", "[a-z]"]

@@ -14,7 +14,7 @@ from tests.commands import SMALL, bad, train
 from tests.pipelines.task_processes import FLAGS, ended, free_ports, history, started
 from tfr_ext.core import which_keras
 from tfr_ext.core.system import clusters
-from tfr_ext.training.fitting import served_fitter
+from tfr_ext.training import served_fitter
 
 # Gradients and their measures stay with the workers.
 MORE = ("--noloss_diagnostics", "--early_stopping_patience=0", "--learning_rate=0.01")
@@ -144,7 +144,7 @@ def test_without_a_ps_or_any_worker_all_end_and_go_on(tmp_path, victims, name):
 def test_sigterm_saves_in_the_middle_of_an_epoch(tmp_path):
     """A worker that gets it ends with 143, the chief saves, and all go on there."""
     model, flags = tmp_path / "model", ("--batch_size=1", "--num_epochs=4")
-    on = "tfr_ext.training.fitting.checkpoints.ResumableTraining.on_train_batch_end"
+    on = "tfr_ext.training.checkpoints.ResumableTraining.on_train_batch_end"
     strike = ("tests.pipelines.interrupted", "SIGTERM", "on", on, "pipelines.train")
     chief, *servers = start(model, *flags, chief=strike)
     (output,) = ended([chief], 143)

@@ -13,8 +13,8 @@ from tests.commands import ROOT, run_command, told
 from tests.files import content
 from tests.helpers import needs_tfr
 from tfr_ext.runs import outputs, run_progress
-from tfr_ext.training.exporting import model_file
-from tfr_ext.training.fitting import checkpoints
+from tfr_ext.serving import model_file
+from tfr_ext.training import checkpoints
 
 
 @pytest.fixture(scope="module")

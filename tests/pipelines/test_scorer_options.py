@@ -9,7 +9,7 @@ import pytest
 
 from tests.commands import run_command
 from tfr_ext import data
-from tfr_ext.training import exporter
+from tfr_ext.serving import exporter
 
 train = functools.partial(run_command, "pipelines.train")
 evaluate = functools.partial(run_command, "pipelines.evaluate")

@@ -72,7 +72,7 @@ def test_several_processes(alone, tmp_path, kind):
     assert sorted(os.listdir(model)) == sorted(os.listdir(alone))
 
 
-SAVING = "tfr_ext.training.fitting.checkpoints.ResumableTraining"
+SAVING = "tfr_ext.training.checkpoints.ResumableTraining"
 
 
 def test_mirrored_goes_on_inside_an_epoch(alone, tmp_path):

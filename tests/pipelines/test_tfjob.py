@@ -6,7 +6,7 @@ import yaml
 
 from pipelines.start import failures
 from tests.docs import commands, pages
-from tfr_ext.training.config import TrainingConfig
+from tfr_ext.settings.training_config import TrainingConfig
 
 
 def test_the_job_file():

@@ -10,8 +10,7 @@ from tests.commands import SMALL, bad, train
 from tests.helpers import make_lists, small_fitter
 from tfr_ext import losses, models
 from tfr_ext.losses.tfr import classes
-from tfr_ext.training import DataConfig, LossConfig, TrainingConfig
-from tfr_ext.training.fitting import lists_datasets
+from tfr_ext.training import DataConfig, LossConfig, TrainingConfig, lists_datasets
 from tfr_ext.training.run_steps import RunInputs
 
 pytestmark = pytest.mark.stack_b

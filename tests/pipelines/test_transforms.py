@@ -21,8 +21,7 @@ from tests.helpers import (
     with_distributions,
 )
 from tfr_ext import data, evaluation, models
-from tfr_ext.training import LossConfig
-from tfr_ext.training.fitting import lists_datasets
+from tfr_ext.training import LossConfig, lists_datasets
 
 FORMS = ["log1p", "query_minmax", "standard", "clip:-3:3"]
 LABELS = ("--binarize_labels=2", "--relevance_threshold=1")

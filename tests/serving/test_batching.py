@@ -12,6 +12,8 @@ from tests.files import write_letor
 from tests.helpers import make_lists
 from tfr_ext.training import DataConfig, ModelConfig, TrainingConfig, train
 
+pytestmark = pytest.mark.any_keras
+
 WIDTH = 4
 LOWEST = np.finfo(np.float32).min
 

@@ -17,7 +17,9 @@ from tests.commands import ROOT
 from tests.helpers import assert_same_scores
 from tests.serving.model_server import free_port, serving
 from tfr_ext.data.batches.batching import padded_batch
-from tfr_ext.training import exporter
+from tfr_ext.serving import exporter
+
+pytestmark = pytest.mark.any_keras
 
 CONNECT = {"grpc": grpc_client.connect, "rest": rest.connect}
 

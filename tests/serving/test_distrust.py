@@ -32,6 +32,8 @@ from tests.serving.liars import (
     told,
 )
 
+pytestmark = pytest.mark.any_keras
+
 DAMAGES = int(os.environ.get("TFR_EXT_FUZZ", 400))
 # What may stand where a number or a text is expected.
 STRANGE = (

@@ -16,7 +16,9 @@ import tensorflow as tf
 
 from tests.elwc_files import elwc, protos
 from tests.helpers import assert_same_scores
-from tfr_ext.training import exporter
+from tfr_ext.serving import exporter
+
+pytestmark = pytest.mark.any_keras
 
 REQUESTS = int(os.environ.get("TFR_EXT_FUZZ", 500))
 WIDTH = 4

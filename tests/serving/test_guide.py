@@ -9,6 +9,8 @@ from tests import fork_server
 from tests.docs import commands, given, pages
 from tests.serving.model_server import serving
 
+pytestmark = pytest.mark.any_keras
+
 (PAGE,) = given.SERVED
 
 

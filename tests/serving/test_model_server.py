@@ -12,7 +12,9 @@ import tensorflow as tf
 from tests.elwc_files import protos
 from tests.helpers import assert_same_scores
 from tests.serving.model_server import REAL
-from tfr_ext.training import exporter
+from tfr_ext.serving import exporter
+
+pytestmark = pytest.mark.any_keras
 
 PREDICT, REGRESS = "tensorflow/serving/predict", "tensorflow/serving/regress"
 BOTH = pytest.mark.parametrize("protocol", ["grpc", "rest"])

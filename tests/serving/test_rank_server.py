@@ -21,8 +21,11 @@ from tests.elwc_files import protos, write
 from tests.helpers import make_lists
 from tests.serving.model_server import REAL, free_port, serving
 from tests.tables import frame
-from tfr_ext.training import RankConfig, exporter, rank
-from tfr_ext.training.ranking import list_ranker
+from tfr_ext.scoring import list_ranker
+from tfr_ext.serving import exporter
+from tfr_ext.training import RankConfig, rank
+
+pytestmark = pytest.mark.any_keras
 
 COLUMNS = ("f1", "f2", "f3", "f4")
 command = functools.partial(run_command, "pipelines.rank")

@@ -19,6 +19,8 @@ from google.protobuf import (
 from tests.docs import commands, pages
 from tests.serving.model_server import free_port
 
+pytestmark = pytest.mark.any_keras
+
 SERVING = pages.ROOT / "serving"
 GUIDE = "docs/guide/serving.md"
 WORDS = "google.protobuf."

@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from tests.helpers import make_lists, needs_tfr
 from tfr_ext import data, losses, models
+from tfr_ext.serving import exporter
 from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
     DataConfig,
     MetricsConfig,
     ModelConfig,
     TrainingConfig,
-    exporter,
     train,
 )
 

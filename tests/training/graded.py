@@ -4,8 +4,7 @@ import tensorflow as tf
 
 from tests.helpers import small_fitter
 from tfr_ext import models
-from tfr_ext.training import LossConfig
-from tfr_ext.training.fitting import lists_datasets
+from tfr_ext.training import LossConfig, lists_datasets
 
 MULTINOMIAL = "pointwise_kl_multinomial_loss"
 

@@ -11,8 +11,14 @@ import tensorflow as tf
 from tests.helpers import KERAS_3
 from tfr_ext import models
 from tfr_ext.runs import run_progress
-from tfr_ext.training import DataConfig, LossConfig, ModelConfig, TrainingConfig, train
-from tfr_ext.training.fitting import checkpoints
+from tfr_ext.training import (
+    DataConfig,
+    LossConfig,
+    ModelConfig,
+    TrainingConfig,
+    checkpoints,
+    train,
+)
 
 pytestmark = pytest.mark.stack_b
 

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.commands import SMALL, bad, train
-from tfr_ext.training import LossConfig, TrainingConfig
-from tfr_ext.training.fitting import replicas
+from tfr_ext.training import LossConfig, TrainingConfig, replicas
 
 
 class Gpu:

@@ -13,6 +13,7 @@ from tests.helpers import make_lists
 from tfr_ext import Ranker, data
 from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.runs import run_file
+from tfr_ext.serving import exporter
 from tfr_ext.sources import named_sources
 from tfr_ext.training import (
     DataConfig,
@@ -21,7 +22,6 @@ from tfr_ext.training import (
     RankConfig,
     TrainingConfig,
     evaluate,
-    exporter,
     rank,
     train,
 )

@@ -16,6 +16,8 @@ from tests.commands import run_command
 from tests.files import write_letor
 from tests.helpers import make_lists
 from tfr_ext.core import which_keras
+from tfr_ext.core.system import process_state
+from tfr_ext.serving.exporter import load_scorer
 from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
@@ -28,8 +30,6 @@ from tfr_ext.training import (
     rank,
     train,
 )
-from tfr_ext.training.exporter import load_scorer
-from tfr_ext.training.fitting import process_state
 
 SPLITS = Splits(*(make_lists([4] * 8, seed=seed) for seed in range(3)))
 SMALL = TrainingConfig(

@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers import needs_tfr
 from tfr_ext import losses
-from tfr_ext.training.fitting import schedules
+from tfr_ext.training import schedules
 
 
 def rates(schedule, steps):

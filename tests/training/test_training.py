@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.commands import run_command
 from tests.helpers import assert_within, metric_ranges
 from tfr_ext import data
+from tfr_ext.serving import exporter
 from tfr_ext.sources import data_splits
 from tfr_ext.training import (
     DataConfig,
@@ -20,7 +21,6 @@ from tfr_ext.training import (
     ModelConfig,
     TrainingConfig,
     evaluate,
-    exporter,
     train,
 )
 

@@ -18,8 +18,8 @@ from tfr_ext.training import (
     TrainingConfig,
     TrainingResult,
     train,
+    user_callbacks,
 )
-from tfr_ext.training.fitting import user_callbacks
 
 OURS = """
 import os

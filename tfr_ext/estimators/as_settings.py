@@ -11,7 +11,7 @@ import numpy as np
 from tfr_ext.core import checks
 from tfr_ext.core.settings import build, places
 from tfr_ext.models import layers
-from tfr_ext.training.config import TrainingConfig
+from tfr_ext.settings.training_config import TrainingConfig
 
 # Parameters that are settings under another name.
 _RENAMED = {

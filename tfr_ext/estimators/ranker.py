@@ -17,10 +17,10 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows, saved
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
+from tfr_ext.scoring.evaluator import EvaluationResult, evaluate_scores
+from tfr_ext.serving import exporter
+from tfr_ext.settings.training_config import MetricsConfig
 from tfr_ext.sources import data_splits
-from tfr_ext.training import exporter
-from tfr_ext.training.config import MetricsConfig
-from tfr_ext.training.evaluator import EvaluationResult, evaluate_scores
 from tfr_ext.training.trainer import train
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import frames
 from tfr_ext.estimators import as_settings
+from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
-from tfr_ext.training.config import TrainingConfig
 
 # Number of rows that are scored as one list if lists do not matter.
 _ROWS = 1024

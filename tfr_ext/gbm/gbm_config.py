@@ -9,7 +9,7 @@ from tfr_ext.core.setting_kinds import HIGHEST_SEED
 from tfr_ext.core.settings import Settings, given, nested, same_setting, setting
 from tfr_ext.gbm.gradient_objective import HESSIANS
 from tfr_ext.settings.data_config import DataConfig
-from tfr_ext.training.config import MetricsConfig, TrainingConfig
+from tfr_ext.settings.training_config import MetricsConfig, TrainingConfig
 
 LAMBDARANK, YETIRANK = "lambdarank", "yetirank"
 # The settings that CatBoost's symmetric trees do not have.

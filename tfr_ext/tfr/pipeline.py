@@ -19,10 +19,10 @@ from tfr_ext.models import (
     ItemScorer,
     RankingModelBuilder,
 )
-from tfr_ext.training import exporter
-from tfr_ext.training.config import TrainingConfig
-from tfr_ext.training.fitting import fitter, lists_datasets
-from tfr_ext.training.model_config import LossConfig
+from tfr_ext.serving import exporter
+from tfr_ext.settings.model_config import LossConfig
+from tfr_ext.settings.training_config import TrainingConfig
+from tfr_ext.training import fitter, lists_datasets
 
 # TensorFlow Ranking checks for these classes before it calls them.
 tfr.keras.model.AbstractModelBuilder.register(RankingModelBuilder)

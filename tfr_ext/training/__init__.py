@@ -6,19 +6,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfr_ext.scoring.evaluator import EvaluationResult, evaluate
+    from tfr_ext.scoring.list_ranker import RankingResult, rank
+    from tfr_ext.scoring.rank_config import RankConfig
+    from tfr_ext.scoring.run_fuser import FusionConfig, FusionResult, fuse
     from tfr_ext.settings.data_config import DataConfig
-    from tfr_ext.training.config import MetricsConfig, TrainingConfig
-    from tfr_ext.training.evaluation_config import EvaluationConfig
-    from tfr_ext.training.evaluator import EvaluationResult, evaluate
-    from tfr_ext.training.exporting.finished_runs import (
+    from tfr_ext.settings.evaluation_config import EvaluationConfig
+    from tfr_ext.settings.model_config import LossConfig, ModelConfig
+    from tfr_ext.settings.training_config import MetricsConfig, TrainingConfig
+    from tfr_ext.training.finished_runs import (
         ExportConfig,
         ExportResult,
         export_runs,
     )
-    from tfr_ext.training.fusing.run_fuser import FusionConfig, FusionResult, fuse
-    from tfr_ext.training.model_config import LossConfig, ModelConfig
-    from tfr_ext.training.ranking.list_ranker import RankingResult, rank
-    from tfr_ext.training.ranking.rank_config import RankConfig
     from tfr_ext.training.trainer import TrainingResult, train
 
 __all__ = [
@@ -44,16 +44,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "training.evaluator": ("EvaluationResult", "evaluate"),
+    "scoring.evaluator": ("EvaluationResult", "evaluate"),
     "training.trainer": ("TrainingResult", "train"),
-    "training.exporting.finished_runs": ("ExportConfig", "ExportResult", "export_runs"),
-    "training.fusing.run_fuser": ("FusionConfig", "FusionResult", "fuse"),
-    "training.ranking.list_ranker": ("RankingResult", "rank"),
-    "training.ranking.rank_config": ("RankConfig",),
-    "training.config": ("MetricsConfig", "TrainingConfig"),
+    "training.finished_runs": ("ExportConfig", "ExportResult", "export_runs"),
+    "scoring.run_fuser": ("FusionConfig", "FusionResult", "fuse"),
+    "scoring.list_ranker": ("RankingResult", "rank"),
+    "scoring.rank_config": ("RankConfig",),
+    "settings.training_config": ("MetricsConfig", "TrainingConfig"),
     "settings.data_config": ("DataConfig",),
-    "training.evaluation_config": ("EvaluationConfig",),
-    "training.model_config": ("LossConfig", "ModelConfig"),
+    "settings.evaluation_config": ("EvaluationConfig",),
+    "settings.model_config": ("LossConfig", "ModelConfig"),
 }
 
 

@@ -16,7 +16,7 @@ from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.expected_grade import ExpectedGradeScorer
 from tfr_ext.models.scorers import Scorer
-from tfr_ext.training.config import TrainingConfig
+from tfr_ext.settings.training_config import TrainingConfig
 
 # Losses of distributions over grades, whose head is 'grades' unless settings say
 # otherwise.

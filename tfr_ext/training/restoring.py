@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from tfr_ext.core.system import process_state
 from tfr_ext.models.combination import combined_model
 from tfr_ext.models.expected_grade import with_expected_grade
 from tfr_ext.models.layers import FeatureNoise
@@ -17,11 +18,9 @@ from tfr_ext.models.transforms.transform_forms import (
     feature_transforms,
 )
 from tfr_ext.runs.run_progress import read_progress
+from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
-from tfr_ext.training import heads, training_checks
-from tfr_ext.training.config import TrainingConfig
-from tfr_ext.training.ensembles import members
-from tfr_ext.training.fitting import checkpoints, process_state
+from tfr_ext.training import checkpoints, heads, members, training_checks
 
 # Added to the seed of a run for that of the noise.
 _NOISE_SEED = 1 << 16

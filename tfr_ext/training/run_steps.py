@@ -14,12 +14,12 @@ from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.evaluation import queries
 from tfr_ext.runs import outputs
 from tfr_ext.runs.owned_files import OwnedFiles
+from tfr_ext.serving import run_export
+from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
 from tfr_ext.training import heads, training_checks
-from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training.checkpoints import Trained
 from tfr_ext.training.diagnosis import label_fit
-from tfr_ext.training.exporting import run_export
-from tfr_ext.training.fitting.checkpoints import Trained
 
 
 class RunInputs:

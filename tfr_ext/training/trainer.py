@@ -14,27 +14,26 @@ import tensorflow as tf
 
 from tfr_ext.core import telling
 from tfr_ext.core.settings import given
+from tfr_ext.core.system import process_state
 from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
 from tfr_ext.runs import outputs
 from tfr_ext.runs.run_directory import RunDirectory
 from tfr_ext.runs.run_progress import read_progress
+from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
 from tfr_ext.training import (
-    restoring,
-    run_steps,
-    training_checks,
-)
-from tfr_ext.training.config import TrainingConfig
-from tfr_ext.training.ensembles import member_processes, members
-from tfr_ext.training.fitting import (
     checkpoints,
     fitter,
     lists_datasets,
+    member_processes,
+    members,
     parameter_servers,
-    process_state,
     replicas,
+    restoring,
+    run_steps,
     served_fitter,
+    training_checks,
     user_callbacks,
 )
 

@@ -18,11 +18,10 @@ from tfr_ext.evaluation.queries import Convention, parse_names
 from tfr_ext.models import presets
 from tfr_ext.models.scorers import Scorer
 from tfr_ext.models.transforms.transform_forms import check_feature_transforms
+from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits, wanted_labels
-from tfr_ext.training import heads
-from tfr_ext.training.config import TrainingConfig
+from tfr_ext.training import heads, schedules, user_callbacks
 from tfr_ext.training.diagnosis import label_fit
-from tfr_ext.training.fitting import schedules, user_callbacks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tests.elwc_files import protos, write
 from tests.helpers import make_lists
 from tfr_ext import data
 from tfr_ext.data.batches import streamed_batches, streams
-from tfr_ext.training.fitting import lists_datasets
+from tfr_ext.training import lists_datasets
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from scipy import stats
 
 from tests.helpers import make_lists, small_fitter
 from tfr_ext import models
-from tfr_ext.training.fitting import lists_datasets
+from tfr_ext.training import lists_datasets
 
 
 @pytest.mark.parametrize("jit", [False, True])

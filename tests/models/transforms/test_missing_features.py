@@ -7,8 +7,7 @@ import tensorflow as tf
 from tests.helpers import make_lists, widened
 from tfr_ext import data, models
 from tfr_ext.models import keras_file
-from tfr_ext.training import exporter
-from tfr_ext.training.exporting import signatures
+from tfr_ext.serving import exporter, signatures
 
 FORMS = [
     ["log1p", "standard+query_rank+query_standard", "clip:-2:2"],

@@ -11,9 +11,8 @@ from tests.helpers import make_lists, needs_tfr, small_fitter
 from tests.training.graded import MULTINOMIAL
 from tests.training.graded import make_fitter as make_multinomial
 from tfr_ext import losses, models
-from tfr_ext.training import LossConfig, diagnosis
+from tfr_ext.training import LossConfig, diagnosis, late_tensorboard, lists_datasets
 from tfr_ext.training.diagnosis import measures
-from tfr_ext.training.fitting import late_tensorboard, lists_datasets
 
 PADDING = -1.0
 

@@ -1,0 +1,1 @@
+"""Whatever scores with something trained: evaluation, fusion and ranking."""

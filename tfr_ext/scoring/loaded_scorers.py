@@ -1,0 +1,150 @@
+"""What scores lists, an exported network or trees: loads it and checks its scores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from tfr_ext.core import json_files
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.models.trees import gbm_model
+from tfr_ext.serving import exporter
+
+
+class TreesScorer:
+    """Trees of a finished run, which score lists as an export does.
+
+    Attributes:
+        num_features: number of features that they take.
+        max_label: the highest grade of their collection.
+        feature_names: names of the features, if they were trained on a table.
+        takes_missing: True: trees have branches for missing features.
+    """
+
+    def __init__(self, directory: str):
+        """Loads the trees.
+
+        Args:
+            directory: the `model_dir` of `tfr_ext.gbm.train`.
+
+        Raises:
+            ValueError: if the files have errors, the run is not finished, or the
+                library of the trees is not installed.
+        """
+        path = os.path.join(directory, "metrics.json")
+        if not os.path.exists(path):
+            raise ValueError(
+                f"{directory} has trees, but no metrics.json: train again."
+            )
+        try:
+            self._model = gbm_model.load(directory)
+        except ImportError as error:
+            raise ValueError(f"{directory}: {error}") from error
+        about = json_files.read_object(path, "`train_gbm`", {"convention": (dict,)})
+        self.num_features = self._model.num_features
+        self.max_label: float | None = about.get("convention", {}).get("max_label")
+        self.feature_names: list[str] | None = about.get("feature_names")
+        self.takes_missing = True
+
+    def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
+        """Returns float64 scores `[num_items]`, in the order of the items.
+
+        Args:
+            lists: lists with `num_features` features.
+            batch_size: has no effect: trees score all items at once.
+        """
+        del batch_size
+        return self._model.score_lists(lists)
+
+
+def load_scorer(path: str) -> exporter.ExportedScorer | TreesScorer:
+    """Loads an exported ranker, or trees.
+
+    Args:
+        path: the directory of an exported version, or of several, of which the latest
+            is used, or the `model_dir` of a run of trees.
+
+    Raises:
+        ValueError: if it has neither, its files have errors, or the library of the
+            trees is not installed.
+    """
+    return TreesScorer(path) if gbm_model.are_in(path) else exporter.load_scorer(path)
+
+
+class ListScorer(Protocol):
+    """A model that scores lists, such as `ExportedScorer`."""
+
+    @property
+    def num_features(self) -> int:
+        """Number of features that it takes."""
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """Names of the features, if it knows them."""
+
+    def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
+        """Returns float32 scores `[num_items]`, in the order of the items.
+
+        Args:
+            lists: lists with `num_features` features.
+            batch_size: number of lists scored at a time.
+        """
+
+
+def check_features(lists: RankingLists, missing: bool = False) -> None:
+    """Checks that no feature is NaN.
+
+    Args:
+        lists: the lists.
+        missing: whether NaN is fine, as a missing feature, but not infinity.
+
+    Raises:
+        ValueError: if one is; the message names the first list with one.
+    """
+    unknown = np.isinf(lists.features) if missing else np.isnan(lists.features)
+    if unknown.any():
+        _raise_wrong(lists, int(np.argmax(unknown.any(axis=1))), "", missing)
+
+
+def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
+    """Checks that lists can be ranked by their scores.
+
+    Args:
+        lists: the lists.
+        scores: scores `[num_items]`.
+
+    Raises:
+        ValueError: if one is not finite; the message names the first list with one.
+    """
+    wrong = np.flatnonzero(~np.isfinite(scores))
+    if len(wrong):
+        _raise_wrong(lists, int(wrong[0]), f"{scores[wrong[0]]:g}")
+
+
+def _raise_wrong(
+    lists: RankingLists, index: int, score: str, missing: bool = False
+) -> NoReturn:
+    """Raises the error of a list that cannot be ranked.
+
+    Args:
+        lists: all lists.
+        index: the item that shows it.
+        score: its score, if it has one.
+        missing: whether NaN is fine.
+    """
+    q = int(np.searchsorted(lists.row_splits, index, "right")) - 1
+    items = slice(lists.row_splits[q], lists.row_splits[q + 1])
+    bad = np.argwhere(~np.isfinite(lists.features[items]))
+    unknown = np.argwhere(np.isnan(lists.features[items]))
+    if missing:
+        bad, unknown = np.argwhere(np.isinf(lists.features[items])), unknown[:0]
+    if len(bad):
+        item, feature = (unknown if len(unknown) else bad)[0]
+        value = lists.features[items][item, feature]
+        why = f"feature {feature + 1} of item {item + 1} is {value:g}"
+    else:
+        why = f"the model gives item {index - items.start + 1} the score {score}"
+    raise ValueError(f"Query {lists.query_ids[q]!r} cannot be ranked: {why}.")

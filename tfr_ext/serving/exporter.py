@@ -1,0 +1,213 @@
+"""Export for TF Serving: a SavedModel that needs nothing but TensorFlow."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.core import which_keras
+from tfr_ext.core.files import folder_aside, without_wildcards
+from tfr_ext.core.system.process_state import gradients_kept_in
+from tfr_ext.core.telling import say
+from tfr_ext.data.batches.batching import FEATURES, score_lists
+from tfr_ext.data.elwc.features import ElwcFeatures
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.models.combination import combined_model
+from tfr_ext.serving import model_file, warm_up
+from tfr_ext.serving.model_file import float_features
+from tfr_ext.serving.signatures import (
+    MASKED_SIGNATURE,
+    REGRESS_SIGNATURE,
+    SCORES,
+    fills_missing,
+    signatures,
+)
+
+__all__ = [
+    "ExportedScorer",
+    "export_ranker",
+    "load_scorer",
+    "next_version",
+    "signatures",
+]
+
+
+def next_version(export_dir: str) -> str:
+    """Returns the path of a version higher than any under `export_dir`."""
+    versions = [0]
+    if os.path.isdir(export_dir):
+        versions += [int(name) for name in os.listdir(export_dir) if name.isdigit()]
+    return os.path.join(export_dir, str(max(versions) + 1))
+
+
+def export_ranker(
+    model: tf.keras.Model | Sequence[tf.keras.Model],
+    export_dir: str,
+    max_label: float | None = None,
+    elwc_features: ElwcFeatures | None = None,
+    feature_names: Sequence[str] | None = None,
+    about: Mapping[str, Any] | None = None,
+    check: Callable[[ExportedScorer], None] = lambda scorer: None,
+    combination: str = "mean",
+) -> str:
+    """Exports a ranker as the next version in `export_dir`.
+
+    The model is written elsewhere and then renamed, so that a server never sees half of
+    it. `assets.extra/` in the version has `model.json`, which says what the model is,
+    and the requests with which TF Serving warms up.
+
+    Args:
+        model: a model of `{'float_features', 'mask'}`, or several whose scores are
+            combined.
+        export_dir: the directory of versions that TF Serving watches.
+        max_label: the highest grade of the collection that the model was trained on, if
+            it is known; saved for evaluation.
+        elwc_features: see `signatures`.
+        feature_names: names of the features, if they have any; saved, so that they can
+            be found in the columns of other tables.
+        about: further entries of `model.json`.
+        check: called with the export before it appears; an error prevents it.
+        combination: how several models are combined, see
+            `tfr_ext.models.CombinedScores`.
+
+    Returns:
+        The directory of the version.
+
+    Raises:
+        ValueError: if several models take different numbers of features, or
+            `elwc_features` are not as many as the model takes.
+        OSError: if a file cannot be written.
+    """
+    if isinstance(model, Sequence):
+        model = model[0] if len(model) == 1 else combined_model(model, combination)
+    module = tf.Module()
+    if which_keras.IS_KERAS_2:
+        module.model = model
+    else:
+        # TensorFlow's own: a variable of Keras 3 is not restored in a session.
+        module.model = [variable.value for variable in model.variables]
+    num_features = model.input[FEATURES].shape[-1]
+    in_protos = elwc_features or float_features(num_features)
+    functions = signatures(model, in_protos)
+    with folder_aside(export_dir) as aside:
+        tf.saved_model.save(module, aside, signatures=functions)
+        if REGRESS_SIGNATURE in functions:
+            _set_method(aside, REGRESS_SIGNATURE)
+        else:
+            why = "the score of an item depends on the other items of its list"
+            if in_protos.shared_names:
+                why = f"context and items share the names {in_protos.shared_names}"
+            say(f"The export has no signature for single items (regress): {why}.")
+        warm_up.write(aside, functions, num_features, in_protos)
+        model_file.write(
+            aside,
+            num_features,
+            max_label,
+            feature_names,
+            elwc_features,
+            functions,
+            {"takes_missing": fills_missing(model), **(about or {})},
+        )
+        check(ExportedScorer(aside))
+        return _publish(aside, export_dir)
+
+
+def _publish(aside: str, export_dir: str) -> str:
+    """Renames a complete version to the next one, and returns its path."""
+    while True:
+        target = next_version(export_dir)
+        try:
+            os.rename(aside, target)
+        except OSError as error:
+            # Another process has just published a version of this number.
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            continue
+        return target
+
+
+def _set_method(version: str, signature: str) -> None:
+    """Sets the method of a signature, which TensorFlow saves as 'predict', to its name.
+
+    TF Serving answers a request for `regress` by a signature of that method only.
+    """
+    updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(version)
+    updater.replace_method_name(signature_key=signature, method_name=signature)
+    updater.save()
+
+
+class ExportedScorer:
+    """An exported ranker, loaded again to score lists in memory.
+
+    Attributes:
+        num_features: number of features that it takes.
+        max_label: the highest grade of its collection, if the export says so.
+        feature_names: names of the features, if the export says so.
+        takes_missing: whether features may be NaN, which says that they are missing.
+    """
+
+    def __init__(self, directory: str):
+        """Loads a SavedModel.
+
+        Args:
+            directory: the directory of one version.
+
+        Raises:
+            ValueError: if it is not a SavedModel that `export_ranker` wrote.
+        """
+        if not tf.saved_model.contains_saved_model(directory):
+            raise ValueError(f"{directory} has no SavedModel.")
+        # Kept, because its functions do not keep the weights and gradients alive.
+        self._gradients: list[Any] = []
+        with gradients_kept_in(self._gradients), without_wildcards(directory) as plain:
+            self._loaded = tf.saved_model.load(plain)
+        if MASKED_SIGNATURE not in self._loaded.signatures:
+            raise ValueError(
+                f"The SavedModel in {directory} has no signature {MASKED_SIGNATURE!r}. "
+                f"It has: {', '.join(self._loaded.signatures) or 'none'}."
+            )
+        self._masked = self._loaded.signatures[MASKED_SIGNATURE]
+        spec = self._masked.structured_input_signature[1][FEATURES]
+        self.num_features = spec.shape[-1]
+        about = model_file.read(directory)
+        self.max_label: float | None = about.get("max_label")
+        self.feature_names: list[str] | None = about.get("feature_names")
+        self.takes_missing: bool = about.get("takes_missing", False)
+
+    def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
+        """Returns float32 scores `[num_items]`, in the order of the items.
+
+        Args:
+            lists: lists with `num_features` features.
+            batch_size: number of lists scored at a time.
+
+        Raises:
+            tf.errors.InvalidArgumentError: if a feature is NaN, unless `takes_missing`.
+        """
+        return score_lists(
+            lambda x: self._masked(**{k: tf.constant(v) for k, v in x.items()})[SCORES],
+            lists,
+            batch_size,
+        )
+
+
+def load_scorer(path: str) -> ExportedScorer:
+    """Loads an exported ranker.
+
+    Args:
+        path: the directory of a version, or of several versions, of which the latest is
+            used.
+
+    Raises:
+        ValueError: if there is no exported ranker.
+    """
+    if not tf.saved_model.contains_saved_model(path) and os.path.isdir(path):
+        versions = [name for name in os.listdir(path) if name.isdigit()]
+        if versions:
+            path = os.path.join(path, max(versions, key=int))
+    return ExportedScorer(path)

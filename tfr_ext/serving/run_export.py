@@ -1,0 +1,155 @@
+"""Exports the models of runs, after a check that they score as the runs did."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfr_ext.core.system import lock
+from tfr_ext.core.telling import say
+from tfr_ext.models.combination import combined_model
+from tfr_ext.serving import exporter, parity
+from tfr_ext.serving.model_file import float_features
+from tfr_ext.settings.training_config import TrainingConfig
+from tfr_ext.sources import data_splits
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportedRun:
+    """A run whose model is exported.
+
+    Attributes:
+        config: its settings, with `model_dir`, where its `run.trec` is.
+        splits: its lists.
+        model: its best model, which scores `[batch, list]`.
+        report: the content of its `metrics.json`.
+    """
+
+    config: TrainingConfig
+    splits: data_splits.Splits
+    model: tf.keras.Model
+    report: Mapping[str, Any]
+
+    @property
+    def directory(self) -> str:
+        """The directory of the run."""
+        assert self.config.model_dir is not None
+        return self.config.model_dir
+
+    def about(self) -> dict[str, Any]:
+        """Returns what `model.json` says about the run."""
+        loss, several = self.config.loss, {}
+        if self.config.num_models > 1:
+            several = {
+                "num_models": self.config.num_models,
+                "ensemble": self.config.ensemble,
+            }
+        return {
+            **several,
+            "loss": loss.loss,
+            "loss_params": dict(loss.params),
+            "transforms": list(self.config.model.feature_transforms),
+            "seed": self.config.data.seed,
+            "best_epoch": self.report["best_epoch"],
+            "metrics": {split: self.report[split] for split in ("valid", "test")},
+            "convention": self.report["convention"],
+            "data": {"sha256": self.splits.digest},
+        }
+
+
+def export_models(
+    runs: Sequence[ExportedRun], export_dir: str, combination: str = "mean"
+) -> str:
+    """Exports the model of a run, or several as one, as the next version.
+
+    The version appears after it has scored the test lists of each run. A single model
+    must give the scores in `run.trec`. Of several, each must give the scores of its
+    run, and the export what they give together.
+
+    Args:
+        runs: the runs, at least one.
+        export_dir: the directory of versions.
+        combination: how several models are combined, see
+            `tfr_ext.models.CombinedScores`.
+
+    Returns:
+        The directory of the version.
+
+    Raises:
+        ValueError: if the runs do not fit each other, or scores differ.
+        OSError: if a file cannot be written.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        _check_features(first, run)
+    highest = {run.report["convention"]["max_label"] for run in runs}
+    model, about = first.model, {}
+    if len(runs) > 1:
+        model = combined_model([run.model for run in runs], combination)
+        about = {"ensemble": combination}
+    with lock.alone(export_dir, "export"):
+        return exporter.export_ranker(
+            model,
+            export_dir,
+            max(highest),
+            first.splits.elwc_features
+            or float_features(
+                first.splits.train.num_features, first.config.data.missing_value
+            ),
+            first.splits.train.feature_names,
+            {**about, "models": [run.about() for run in runs]},
+            _check(runs, model),
+        )
+
+
+def _check_features(first: ExportedRun, other: ExportedRun) -> None:
+    """Checks that the models of two runs take the same features."""
+    features = [
+        (
+            run.splits.train.num_features,
+            run.splits.train.feature_names,
+            run.splits.elwc_features or float_features(run.splits.train.num_features),
+        )
+        for run in (first, other)
+    ]
+    for what, one, two in zip(("number", "names", "names in ELWC"), *features):
+        if one != two:
+            raise ValueError(
+                "Runs that are exported as one must be trained on the same features. "
+                f"Their {what} differ: {one} in {first.directory}, {two} in "
+                f"{other.directory}."
+            )
+
+
+def _check(
+    runs: Sequence[ExportedRun], model: tf.keras.Model
+) -> Callable[[exporter.ExportedScorer], None]:
+    """Returns the check of an export by the test lists of its runs."""
+
+    def check(scorer: exporter.ExportedScorer) -> None:
+        items = 0
+        for run in runs:
+            lists, size = run.splits.test, run.config.batch_size
+            file = os.path.join(run.directory, "run.trec")
+            tolerance = max(map(_tolerance, runs))
+            expected = parity.around(parity.read_scores(file, lists), lists, tolerance)
+            source = file
+            if model is not run.model or run.config.num_models > 1:
+                own = parity.of_model(run.model, lists, size, tolerance)
+                parity.check(lists, own.scores, own.moved(expected.scores), file)
+                expected = parity.of_model(model, lists, size, tolerance)
+                source = "the models in training"
+            parity.check(lists, scorer.scores(lists, size), expected, source)
+            items += lists.num_items
+        say(f"The export scores {items:,} test items as in training.")
+
+    return check
+
+
+def _tolerance(run: ExportedRun) -> float:
+    is_whole = run.config.mixed_precision == "none"
+    return parity.TOLERANCE if is_whole else parity.HALF_TOLERANCE

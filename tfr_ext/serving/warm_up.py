@@ -1,0 +1,139 @@
+"""Requests that TF Serving replays when it loads a version, before it serves it.
+
+TensorFlow prepares much of its work when a graph first runs, so that without them the
+first users wait for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from tensorflow.core.framework import tensor_pb2
+
+from tfr_ext.data.batches.batching import FEATURES, MASK
+from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature
+from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.serving import model_file, signatures
+
+_NAME = "tf_serving_warmup_requests"
+# The lists of a request: TensorFlow plans anew for other shapes, if at all, in no time.
+_SHAPE = (2, 3)
+_PACKAGE = "tfr_ext.serving"
+# The part of TF Serving's messages that these requests need, with its field numbers:
+# message: {field: (number, type)}. A type with a dot is TensorFlow's own.
+_MESSAGES = {
+    "ModelSpec": {"signature_name": (3, "string")},
+    "ExampleList": {"examples": (1, "*tensorflow.Example")},
+    "Input": {"example_list": (1, "ExampleList")},
+    "RegressionRequest": {"model_spec": (1, "ModelSpec"), "input": (2, "Input")},
+    "Entry": {"key": (1, "string"), "value": (2, "tensorflow.TensorProto")},
+    "PredictRequest": {"model_spec": (1, "ModelSpec"), "inputs": (2, "*Entry")},
+    "RegressLog": {"request": (1, "RegressionRequest")},
+    "PredictLog": {"request": (1, "PredictRequest")},
+    "PredictionLog": {
+        "regress_log": (3, "RegressLog"),
+        "predict_log": (6, "PredictLog"),
+    },
+}
+
+
+def write(
+    version: str, names: Iterable[str], num_features: int, in_protos: ElwcFeatures
+) -> None:
+    """Writes a request for each signature.
+
+    Args:
+        version: the directory of the version.
+        names: names of its signatures.
+        num_features: width of the features.
+        in_protos: what the features are called in protos.
+    """
+    folder = os.path.join(version, model_file.EXTRA)
+    os.makedirs(folder, exist_ok=True)
+    with tf.io.TFRecordWriter(os.path.join(folder, _NAME)) as writer:
+        for name in names:
+            writer.write(_log(name, num_features, in_protos).SerializeToString())
+
+
+def _log(name: str, num_features: int, in_protos: ElwcFeatures) -> Any:
+    """Returns the request of one signature, as a log of it."""
+    log = _CLASSES["PredictionLog"]()
+    if name == signatures.REGRESS_SIGNATURE:
+        request = log.regress_log.request
+        items = request.input.example_list.examples
+        _fill(items.add(), (*in_protos.examples, *in_protos.context))
+    else:
+        request = log.predict_log.request
+        for key, value in _inputs(name, num_features, in_protos).items():
+            tensor = tf.make_tensor_proto(value)
+            request.inputs.add(key=key).value.MergeFromString(
+                tensor.SerializeToString()
+            )
+    request.model_spec.signature_name = name
+    return log
+
+
+def _inputs(name: str, num_features: int, in_protos: ElwcFeatures) -> dict[str, Any]:
+    """Returns the inputs of a signature for lists whose features are all 0."""
+    if name in (signatures.ELWC_SIGNATURE, signatures.PREDICT_SIGNATURE):
+        lists = ExampleListWithContext()
+        _fill(lists.context, in_protos.context)
+        for _ in range(_SHAPE[1]):
+            _fill(lists.examples.add(), in_protos.examples)
+        key = "examples" if name == signatures.ELWC_SIGNATURE else "inputs"
+        return {key: np.array([lists.SerializeToString()] * _SHAPE[0], object)}
+    inputs: dict[str, Any] = {FEATURES: np.zeros([*_SHAPE, num_features], np.float32)}
+    if name != signatures.DEFAULT_SIGNATURE:
+        inputs[MASK] = np.ones(_SHAPE, bool)
+    if name == signatures.RANK_SIGNATURE:
+        inputs[signatures.TOPN] = np.full(_SHAPE[0], _SHAPE[1], np.int32)
+    return inputs
+
+
+def _fill(example: tf.train.Example, features: Iterable[NumericFeature]) -> None:
+    """Sets features of an example to 0."""
+    for feature in features:
+        values = example.features.feature[feature.name]
+        kind = values.int64_list if feature.is_integer else values.float_list
+        kind.value.extend([0] * feature.width)
+
+
+def _message_classes() -> dict[str, Any]:
+    """Defines the messages, and returns their classes by name."""
+    others = (tf.train.Example.DESCRIPTOR, tensor_pb2.TensorProto.DESCRIPTOR)
+    file = descriptor_pb2.FileDescriptorProto(
+        name="tfr_ext/serving.proto",
+        package=_PACKAGE,
+        syntax="proto3",
+        dependency=[other.file.name for other in others],
+    )
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            kind, many = kind.lstrip("*"), kind.startswith("*")
+            added = message.field.add(
+                name=field,
+                number=number,
+                label=kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL,
+                type=kinds.TYPE_STRING if kind == "string" else kinds.TYPE_MESSAGE,
+            )
+            if kind != "string":
+                place = kind if "." in kind else f"{_PACKAGE}.{kind}"
+                added.type_name = f".{place}"
+    pool = descriptor_pool.Default()
+    pool.AddSerializedFile(file.SerializeToString())
+    return {
+        name: message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")
+        )
+        for name in _MESSAGES
+    }
+
+
+_CLASSES = _message_classes()

@@ -1,1 +1,0 @@
-"""Several models, trained on the same data with other seeds, as one."""

@@ -1,1 +1,0 @@
-"""What an exported version consists of, and the checks before it appears."""

@@ -1,1 +1,0 @@
-"""The loop that fits a model: batches, schedules, checkpoints, replicas."""

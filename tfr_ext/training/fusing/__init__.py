@@ -1,1 +1,0 @@
-"""Fusion of finished runs: settings, what is read, and the files that it writes."""

@@ -1,0 +1,161 @@
+"""Trains the models of an ensemble side by side, each in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfr_ext.core import telling
+from tfr_ext.core.system import child_process, termination
+from tfr_ext.settings.training_config import TrainingConfig
+from tfr_ext.training import members
+
+# The errors that `train` announces, by what a process sends for them.
+_ERRORS = {
+    kind.__name__: kind
+    for kind in (ValueError, FloatingPointError, OSError, MemoryError)
+}
+# What a process sends: a line that it prints; that its first epoch has ended, and it
+# waits for leave to write; that it has finished; or why it has not.
+_LINE, _BEGIN, _END, _ERROR = "line", "begin", "end", "error"
+
+
+def train(
+    config: TrainingConfig,
+    configs: Sequence[TrainingConfig],
+    train_one: Callable[..., None],
+    origin: Any,
+    before_writing: Callable[[], None],
+) -> None:
+    """Trains models in processes, `parallel_models` at a time.
+
+    What a process prints appears line by line, with the number of its model. The first
+    error ends all of them; what they have saved stays, so that the same call goes on.
+    SIGTERM in a command lets all of them save what they have.
+
+    Args:
+        config: the settings of the ensemble.
+        configs: those of each model.
+        train_one: a function of a module that trains one: it takes its settings, the
+            lists in memory, and what to call before anything is written.
+        origin: the lists in memory, None if they are read as the settings say.
+        before_writing: called in this process before the first file is written.
+
+    Raises:
+        ValueError: if settings or data are wrong.
+        OSError: if a file cannot be read or written, or a process was killed.
+        FloatingPointError: if the loss of a model becomes NaN or infinite.
+    """
+    waiting = list(enumerate(configs, 1))[::-1]
+    numbers: dict[Any, int] = {}
+    with child_process.Pool() as pool:
+        try:
+            while waiting or len(pool):
+                while waiting and len(pool) < config.parallel_models:
+                    number, one = waiting.pop()
+                    pipe = pool.start(_work, train_one, one, origin, _threads())
+                    numbers[pipe] = number
+                for pipe in pool.ready():
+                    kind, content = _message(pool, pipe)
+                    if kind == _LINE:
+                        telling.say(f"[{numbers[pipe]}] {content}")
+                    elif kind == _BEGIN:
+                        before_writing()
+                        pool.send(pipe, None)
+                    elif kind == _END:
+                        pool.join(pipe)
+                    else:
+                        error, text = content
+                        name = members.name(config, numbers[pipe])
+                        raise _ERRORS[error](f"{name}: {text}")
+        finally:
+            if termination.came():
+                _let_save(pool, before_writing)
+
+
+def _let_save(pool: child_process.Pool, before_writing: Callable[[], None]) -> None:
+    """Asks processes to end, and gives them leave to write what they have."""
+    pool.stop()
+    while len(pool):
+        for pipe in pool.ready():
+            try:
+                if pool.receive(pipe)[0] == _BEGIN:
+                    before_writing()
+                    pool.send(pipe, None)
+            except child_process.Ended:
+                pool.join(pipe)
+
+
+def _message(pool: child_process.Pool, pipe: Any) -> tuple[str, Any]:
+    """Returns what a process has sent; that it was killed, if it was."""
+    try:
+        return pool.receive(pipe)
+    except child_process.Ended as ended:
+        return _ERROR, (
+            "OSError",
+            f"its process {ended} before its work did. If memory is short, train "
+            "fewer models at a time (`parallel_models`). The same training goes on.",
+        )
+
+
+def _threads() -> tuple[int, int]:
+    """Returns the numbers of threads, on which the last digits of a result depend."""
+    threading = tf.config.threading
+    return (
+        threading.get_intra_op_parallelism_threads(),
+        threading.get_inter_op_parallelism_threads(),
+    )
+
+
+def _work(
+    pipe: Any,
+    train_one: Callable[..., None],
+    config: TrainingConfig,
+    origin: Any,
+    threads: tuple[int, int],
+) -> None:
+    """Trains a model, and tells how that goes."""
+    tf.config.threading.set_intra_op_parallelism_threads(threads[0])
+    tf.config.threading.set_inter_op_parallelism_threads(threads[1])
+
+    def before_writing() -> None:
+        pipe.send((_BEGIN, None))
+        pipe.recv()
+
+    told: tuple[str, Any] = (_END, None)
+    try:
+        with contextlib.redirect_stdout(_Lines(pipe)), telling.silent():
+            train_one(config, origin, before_writing)
+    except Exception as error:  # Whatever it is, the parent tells it.
+        kind = next((k for k, v in _ERRORS.items() if isinstance(error, v)), None)
+        text = str(error) or type(error).__name__
+        if isinstance(error, tf.errors.OpError):
+            kind = "OSError"
+        if kind is None:
+            kind, text = "OSError", f"its process failed:\n{traceback.format_exc()}"
+        told = (_ERROR, (kind, text))
+    pipe.send(told)
+
+
+class _Lines(io.TextIOBase):
+    """A stream that sends whole lines."""
+
+    def __init__(self, pipe: Any):
+        """Initialises the stream.
+
+        Args:
+            pipe: where the lines go.
+        """
+        self._pipe, self._begun = pipe, ""
+
+    def write(self, text: str) -> int:
+        """Takes a text, and sends the lines that it ends."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._pipe.send((_LINE, line))
+        return len(text)

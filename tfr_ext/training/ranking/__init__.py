@@ -1,1 +1,0 @@
-"""Ranks lists that nobody judged, by an exported model, file by file."""
