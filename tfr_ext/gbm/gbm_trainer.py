@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tfr_ext import losses
+from tfr_ext.core import checks
 from tfr_ext.core.settings import given
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
-from tfr_ext.gbm import boosters, chosen_objective
+from tfr_ext.gbm import boosters
 from tfr_ext.gbm.gbm_config import LAMBDARANK, YETIRANK, GbmConfig
+from tfr_ext.gbm.gradient_objective import GradientObjective
+from tfr_ext.gbm.kl_objectives import (
+    ListwiseKLGaussianObjective,
+    PointwiseKLBinomialObjective,
+)
+from tfr_ext.gbm.list_objective import Objective
 from tfr_ext.models.trees import gbm_model
 from tfr_ext.runs import outputs
 from tfr_ext.runs.run_directory import RunDirectory
@@ -22,11 +31,26 @@ from tfr_ext.training.diagnosis import label_fit
 
 # The files of models, and of their digests, which are removed last.
 MODELS = [
-    *(n for kind in gbm_model.NAMES for n in gbm_model.file_names(kind)),
+    *(n for kind in gbm_model.LIBRARIES for n in gbm_model.file_names(kind)),
     gbm_model.DIGESTS,
 ]
 # The files of a run, in the order in which they are removed.
 _FILES = [*outputs.RESULTS, *MODELS, "flags.cfg"]
+# The losses with derivatives in NumPy.
+_OWN: Mapping[str, Any] = {
+    losses.PointwiseKLBinomialLoss.KEY: PointwiseKLBinomialObjective,
+    losses.ListwiseKLGaussianLoss.KEY: ListwiseKLGaussianObjective,
+}
+# The parameters of the libraries' own objectives.
+_KNOWN = {
+    LAMBDARANK: (
+        *("lambdarank_truncation_level", "lambdarank_norm", "sigmoid", "label_gain"),
+    ),
+    YETIRANK: (
+        *("mode", "top", "decay", "permutations", "num_neighbors"),
+        *("dcg_type", "dcg_denominator", "noise", "noise_power"),
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +131,7 @@ def check(config: GbmConfig) -> None:
     Raises:
         ValueError: if a setting is wrong, or two settings do not fit each other.
     """
-    chosen_objective.build(config, chosen_objective.with_max_label(config, 1.0))
+    _objective(config, _with_max_label(config, 1.0))
     convention = config.evaluation.convention()
     names = queries.parse_names(config.evaluation.metrics)
     for name in [*names, *queries.parse_names([config.monitor], "monitor")]:
@@ -157,7 +181,7 @@ def _train(
         _boost(config, config.data.seed + number, splits, highest, convention)
         for number in range(config.num_models)
     ]
-    library = chosen_objective.library(config)
+    library = _library(config)
     model = gbm_model.GbmModel([one.booster for one in trained], library)
     history = {
         config.monitor: _mean([one.train for one in trained]),
@@ -199,8 +223,8 @@ def _boost(
     convention: queries.Convention,
 ) -> boosters.Boosted:
     """Trains one model."""
-    params = chosen_objective.with_max_label(config, highest)
-    objective = chosen_objective.build(config, params)
+    params = _with_max_label(config, highest)
+    objective = _objective(config, params)
     sign = 1 if queries.higher_is_better(config.monitor) else -1
 
     def evaluate(lists: RankingLists, scores: np.ndarray) -> float:
@@ -260,3 +284,58 @@ def _result(
     return GbmResult(
         metrics, history, tuple(trees), files.paths(), str(config.model_dir)
     )
+
+
+def _library(config: GbmConfig) -> str:
+    """Returns the name of the library that trains."""
+    return "catboost" if config.objective == YETIRANK else "lightgbm"
+
+
+def _with_max_label(config: GbmConfig, highest: float) -> dict[str, Any]:
+    """Returns the parameters of the objective, with the highest label if need be."""
+    params = dict(config.params)
+    if config.objective not in _KNOWN and label_fit.needs_max_label(
+        config.objective, params
+    ):
+        params["max_label"] = highest
+    return params
+
+
+def _objective(config: GbmConfig, params: Mapping[str, Any]) -> Objective | None:
+    """Returns the objective; None for one of the library's own.
+
+    Raises:
+        ValueError: if there is no such objective, it has no such parameter, or the
+            library is not installed.
+    """
+    name = config.objective
+    if name in _KNOWN:
+        for one in params:
+            if one not in _KNOWN[name]:
+                raise ValueError(
+                    f"`params[{one!r}]`: {name} has no such parameter"
+                    f"{checks.near(one, [*_KNOWN[name]])} It has "
+                    f"{', '.join(_KNOWN[name])}."
+                )
+    try:
+        gbm_model.imported(_library(config))
+        if (name in _KNOWN or name in _OWN) and config.hessian != "gradient":
+            raise ValueError(
+                f"{given('hessian', config.hessian)} has no meaning with {name}, which "
+                "has Hessians of its own."
+            )
+        if name in _KNOWN:
+            return None
+        if name in _OWN:
+            return _OWN[name](**params)
+        return GradientObjective(losses.get(name, **params), config.hessian)
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
+        told = [given("objective", name)]
+        told += [given(f"params[{one!r}]", value) for one, value in params.items()]
+        text = re.sub(r"`(\w+)`", lambda m: _named(m, params), str(error))
+        raise ValueError(f"{' '.join(told)}: {text}") from error
+
+
+def _named(match: re.Match[str], params: Mapping[str, Any]) -> str:
+    """Returns how a message names a parameter of a loss."""
+    return f"`params['{match[1]}']`" if match[1] in params else match[0]

@@ -10,7 +10,7 @@ from tfr_ext.core import checks
 from tfr_ext.core.arguments import Argument, Sharpness
 from tfr_ext.losses import base
 from tfr_ext.losses.relaxed import RelaxedMetric
-from tfr_ext.objectives import average_precision
+from tfr_ext.objectives import precision
 
 
 @base.register
@@ -96,7 +96,7 @@ class ListAPLoss(base.ListwiseLoss):
         super().__init__(reduction, name, ragged)
         self._declare(num_bins=num_bins, relevance_threshold=relevance_threshold)
         self._num_bins = self._arguments["num_bins"]
-        self._objective = average_precision.MAP(relevance_threshold=relevance_threshold)
+        self._objective = precision.MAP(relevance_threshold=relevance_threshold)
 
     def relaxed_metric(self) -> RelaxedMetric:
         """See `RankingLoss`."""

@@ -16,9 +16,9 @@ from tfr_ext import _stack
 
 _stack.import_tfr()
 
-from tfr_ext.tfr.loss_by_key import LossByKey  # noqa: E402
 from tfr_ext.tfr.pipeline import (  # noqa: E402
     ListsDatasetBuilder,
+    LossByKey,  # noqa: E402
     RankingHparams,
     RankingPipeline,
 )

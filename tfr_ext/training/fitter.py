@@ -16,14 +16,7 @@ from tfr_ext.core.system import termination
 from tfr_ext.core.telling import say
 from tfr_ext.evaluation import Convention, higher_is_better
 from tfr_ext.settings.training_config import TrainingConfig
-from tfr_ext.training import (
-    checkpoints,
-    diagnosis,
-    late_tensorboard,
-    lists_datasets,
-    replicas,
-    schedules,
-)
+from tfr_ext.training import checkpoints, diagnosis, lists_datasets, replicas, schedules
 
 # Keras gives this warning if a callback reads the loss: the callback waits for a batch,
 # and Keras takes this for the callback's own time.
@@ -165,7 +158,7 @@ class Fitter:
         callbacks = [*self._guards(model, valid), self._training]
         if self.is_writer and importlib.util.find_spec("tensorboard") is not None:
             logs = os.path.join(str(self._config.model_dir), "tensorboard")
-            callbacks.append(late_tensorboard.LateTensorBoard(logs))
+            callbacks.append(LateTensorBoard(logs))
         elif self.is_writer:
             say(
                 "No logs are written for TensorBoard: the package tensorboard is not "
@@ -301,3 +294,45 @@ class Fitter:
             return wanted
         # Otherwise the last execution would run into the batches of the next epoch.
         return max(n for n in range(1, wanted + 1) if self._steps % n == 0)
+
+
+class LateTensorBoard(tf.keras.callbacks.Callback):
+    """TensorBoard's own callback, started at the end of the first epoch."""
+
+    def __init__(self, directory: str):
+        """Initialises the callback.
+
+        Args:
+            directory: where the logs go.
+        """
+        super().__init__()
+        self._directory = directory
+        self._board: tf.keras.callbacks.Callback | None = None
+        self._validated: dict[str, Any] = {}
+
+    def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        self._validated = logs or {}
+        if self._board is not None:
+            self._board.on_test_end(logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        if self._board is None:
+            self._board = tf.keras.callbacks.TensorBoard(
+                self._directory, write_graph=False
+            )
+            self._board.set_params(self.params)
+            self._board.set_model(self.model)
+            self._board.on_train_begin()
+            self._board.on_epoch_begin(epoch)
+            self._board.on_test_end(self._validated)
+        else:
+            self._board.on_epoch_begin(epoch)
+        self._board.on_epoch_end(epoch, logs)
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """See `tf.keras.callbacks.Callback`."""
+        if self._board is not None:
+            self._board.on_train_end(logs)
+            self._board = None  # `fit` may be called again.

@@ -11,7 +11,7 @@ from tests.helpers import make_lists, needs_tfr, small_fitter
 from tests.training.graded import MULTINOMIAL
 from tests.training.graded import make_fitter as make_multinomial
 from tfr_ext import losses, models
-from tfr_ext.training import LossConfig, diagnosis, late_tensorboard, lists_datasets
+from tfr_ext.training import LossConfig, diagnosis, fitter, lists_datasets
 from tfr_ext.training.diagnosis import measures
 
 PADDING = -1.0
@@ -266,7 +266,7 @@ def test_no_callback_is_slow(tmp_path, monkeypatch, capfd):
     built._steps = 8  # The warning comes after six batches.
     built.train_and_validate()
     assert "is slow" not in capfd.readouterr().err
-    board = late_tensorboard.LateTensorBoard
+    board = fitter.LateTensorBoard
     for name in ("on_train_batch_begin", "on_train_batch_end"):
         assert getattr(board, name) is getattr(tf.keras.callbacks.Callback, name)
 

@@ -223,14 +223,14 @@ def _read(module: Any, library: str, path: str) -> Any:
         raise ValueError(f"{path} is not a model of {library}: {error}") from error
 
 
-NAMES = ("lightgbm", "catboost")
+LIBRARIES = ("lightgbm", "catboost")
 """The libraries."""
 
 
 def versions() -> dict[str, str]:
     """Returns the versions of those that are installed."""
     found = {}
-    for name in NAMES:
+    for name in LIBRARIES:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
