@@ -61,11 +61,7 @@ def define_flags() -> None:
 
 
 def compare(arguments: list[str]) -> None:
-    """Compares as the flags say.
-
-    Args:
-        arguments: the runs.
-    """
+    """Compares as the flags say."""
     if len(arguments) < 2:
         raise ValueError(
             "Expected at least two runs, as in NAME=DIRECTORIES. Received: "

@@ -245,14 +245,7 @@ def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
 def _announcement(
     plan: cells.Plan, wanted: list[cells.Cell], later: int, jobs: int
 ) -> str:
-    """Returns what the experiment is about to do.
-
-    Args:
-        plan: the plan.
-        wanted: the cells of the first phase.
-        later: number of cells of the next.
-        jobs: how many run at a time.
-    """
+    """Returns what the experiment is about to do."""
     left = _unfinished(wanted)
     then = f", then up to {later:,} with the candidates chosen" if later else ""
     return (
@@ -299,14 +292,7 @@ class _Progress:
     """Prints how each cell ended, and how long the others will take."""
 
     def __init__(self, wanted: list[cells.Cell], later: int, jobs: int, select_by: str):
-        """Initialises the progress.
-
-        Args:
-            wanted: the cells of this phase.
-            later: number of cells of the next.
-            jobs: how many run at a time.
-            select_by: the metric that is printed.
-        """
+        """Initialises the progress."""
         self._jobs, self._select_by = jobs, select_by
         self.seconds: dict[cells.Cell, float] = {}
         self._left = _unfinished(wanted) + later
@@ -317,11 +303,7 @@ class _Progress:
             )
 
     def expect(self, wanted: list[cells.Cell]) -> None:
-        """Says which cells the last phase has.
-
-        Args:
-            wanted: the cells.
-        """
+        """Says which cells the last phase has."""
         self._left = _unfinished(wanted)
 
     def tell(self, outcome: cells.Outcome) -> None:

@@ -194,9 +194,6 @@ class Metadata:
     def num_features(self, target: Target) -> int:
         """Returns the number of features that the signature for scores takes.
 
-        Args:
-            target: the model, for messages.
-
         Raises:
             ServingError: if there is no such signature, or it says no number.
         """

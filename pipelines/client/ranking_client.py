@@ -23,9 +23,6 @@ class RankingClient(abc.ABC):
     def __init__(self, target: answers.Target):
         """Asks the server about the model.
 
-        Args:
-            target: the server and the model.
-
         Raises:
             ServingError: if the server is gone, does not have the model, or that is no
                 exported ranker.

@@ -203,12 +203,7 @@ class RestClient(ranking_client.RankingClient):
 
     @contextlib.contextmanager
     def _ended_at(self, end: float, late: threading.Event) -> Iterator[None]:
-        """Opens the connection, and cuts it when time is up, whatever the server does.
-
-        Args:
-            end: the time when it is up.
-            late: is set then.
-        """
+        """Opens the connection, and cuts it at the end; `late` is set then."""
         connection = self._connection
         connection.timeout = max(0.001, end - time.monotonic())
         if connection.sock is None:

@@ -132,9 +132,6 @@ class ServerScorer:
     def __init__(self, config: ServerConfig):
         """Connects to the server.
 
-        Args:
-            config: the server and the model.
-
         Raises:
             ServingError: if the server is gone, or does not have the model.
             ValueError: if tensorflow-serving-api is missing.

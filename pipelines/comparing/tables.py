@@ -188,13 +188,7 @@ def convention_text(comparison: Comparison) -> str:
 
 
 def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> str:
-    """Returns the sentences below a table.
-
-    Args:
-        comparison: the comparison.
-        bold: how the best is marked.
-        title: whether it begins with the title.
-    """
+    """Returns the sentences below a table."""
     options = comparison.options
     folds = len(comparison.runs[0].folds)
     seeds = sorted({len(fold) for run in comparison.runs for fold in run.folds})

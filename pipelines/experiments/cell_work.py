@@ -49,9 +49,6 @@ def check(plan: Plan) -> list[Cell]:
 
     This is done in a separate process, so that what TensorFlow keeps goes with it.
 
-    Args:
-        plan: the plan.
-
     Raises:
         ValueError: if a candidate's flags are wrong, or the data has errors.
     """
@@ -170,10 +167,6 @@ def identity(
     Flags that say where its data and its files are, or what it prints, do not count;
     nor do flags that have their defaults, so that a new flag does not make it another
     run.
-
-    Args:
-        parsed: the flags.
-        without: further flags that do not count.
     """
     aside = {*NOT_PART_OF_A_RUN, *_WHERE_DATA_IS, *without}
     return {

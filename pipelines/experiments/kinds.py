@@ -117,9 +117,6 @@ class RunConfig(Settings):
 def check_run(config: RunConfig) -> None:
     """Checks the settings that need no file.
 
-    Args:
-        config: the settings.
-
     Raises:
         ValueError: if a setting is wrong, or there is no run.
     """
@@ -132,9 +129,6 @@ def check_run(config: RunConfig) -> None:
 
 def digest_of_run(config: RunConfig) -> str:
     """Returns the digest of the runs, after having read them.
-
-    Args:
-        config: the settings.
 
     Raises:
         ValueError: if a file is not a TREC run.

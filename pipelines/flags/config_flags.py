@@ -66,13 +66,7 @@ def given(
     flag_values: flags.FlagValues,
     without: Collection[str] = (),
 ) -> list[str]:
-    """Returns the flags that were given for some settings, as on a command line.
-
-    Args:
-        kind: the class of the settings.
-        flag_values: the flags.
-        without: flags that are left out.
-    """
+    """Returns the flags that were given for some settings, as on a command line."""
     names = [place.key for place in places(kind) if place.key not in without]
     every = [flag_values[name] for name in names]
     texts = [flag.serialize() for flag in every if flag.present]

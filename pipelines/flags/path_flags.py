@@ -58,10 +58,6 @@ def check(name: str, several: bool, flag_values: flags.FlagValues) -> None:
 def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
     """Checks that none of the flags is given without a value.
 
-    Args:
-        arguments: the arguments of a command.
-        names: flags that hold several paths.
-
     Raises:
         ValueError: if a flag has no value.
     """
@@ -72,10 +68,6 @@ def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
 
 def is_empty_in(arguments: Sequence[str], name: str) -> bool:
     """Tells whether a flag is given without a value.
-
-    Args:
-        arguments: the arguments of a command.
-        name: name of the flag.
 
     Examples:
         >>> is_empty_in(["--test_path=", "--gain=linear"], "test_path")

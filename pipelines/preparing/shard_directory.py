@@ -142,10 +142,6 @@ def _check_owned(directory: str) -> None:
 def check_source(directory: str, files: Iterable[str]) -> None:
     """Checks that the shards would not replace the source.
 
-    Args:
-        directory: where the shards go.
-        files: the files of the source.
-
     Raises:
         ValueError: if a file is one that the shards, or --overwrite, would replace.
     """
@@ -312,13 +308,7 @@ def _label_counts(records: Sequence[writing.Record]) -> dict[str, int]:
 def summary(
     content: manifest.Manifest, found: Sequence[Written], directory: str
 ) -> str:
-    """Returns what is printed at the end.
-
-    Args:
-        content: the manifest.
-        found: what each unit wrote.
-        directory: where the shards are.
-    """
+    """Returns what is printed at the end."""
     lines = []
     for split, records in _by_split(found).items():
         entry = content.splits[split]

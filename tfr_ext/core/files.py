@@ -34,9 +34,6 @@ def named(path: str) -> Iterator[None]:
 
     Such is the error of a write to a disk that is full.
 
-    Args:
-        path: the file.
-
     Examples:
         >>> with named("run.trec"):
         ...     raise OSError(28, "No space left on device")
@@ -208,10 +205,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
     It is written aside and renamed at the end. After an error nothing is left behind,
     and an existing file stays unchanged. A file that is replaced keeps its permissions.
     A link stays, and what it points to is replaced. A pipe or a device is written
-    directly.
-
-    Args:
-        path: the file; missing directories are created.
+    directly. Missing directories are created.
 
     Examples:
         >>> import tempfile

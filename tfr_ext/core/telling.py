@@ -143,9 +143,6 @@ def issuing_warnings() -> Iterator[None]:
 def without_logged(text: str) -> Iterator[None]:
     """Hides what absl and TensorFlow log with a text that the caller knows better.
 
-    Args:
-        text: what a hidden message contains.
-
     Examples:
         >>> with without_logged("of no use"):
         ...     absl_logging.warning("This is of no use.")

@@ -30,11 +30,7 @@ class GrowingRows:
     """
 
     def __init__(self, width: int = 0):
-        """Initialises it without rows.
-
-        Args:
-            width: number of features.
-        """
+        """Initialises it without rows."""
         self._held: mmap.mmap | None = None  # Zero where nothing was written yet.
         self.num_rows = 0
         self.width = width
@@ -50,9 +46,6 @@ class GrowingRows:
     def add(self, count: int) -> np.ndarray:
         """Adds rows of zeros, and returns them.
 
-        Args:
-            count: their number.
-
         Returns:
             A view `[count, width]`, which must not be used after the next change.
         """
@@ -63,11 +56,7 @@ class GrowingRows:
         return self.whole()[self.num_rows - count :]
 
     def widen(self, width: int) -> None:
-        """Appends features, which are 0 in the existing rows.
-
-        Args:
-            width: the new number of features.
-        """
+        """Appends features, which are 0 in the existing rows."""
         wider = GrowingRows(width)
         wider.add(self.num_rows)[:, : self.width] = self.whole()
         self._held, self.width = wider._held, width
@@ -78,11 +67,7 @@ class GrowingRows:
         return np.ndarray([self.num_rows, self.width], np.float32, held)
 
     def take(self, count: int) -> np.ndarray:
-        """Removes rows from the beginning, and returns them; the caller may keep them.
-
-        Args:
-            count: their number.
-        """
+        """Removes the first rows, and returns them; the caller may keep them."""
         rows = self.whole()
         rest = GrowingRows(self.width)
         rest.append(rows[count:])

@@ -262,10 +262,6 @@ def words(line: str) -> list[str]:
 def check_word(word: str, what: str) -> str:
     """Returns a text if it is one word.
 
-    Args:
-        word: the text.
-        what: what it is, for the message.
-
     Raises:
         ValueError: if it is empty, or contains an ASCII blank or control character.
     """
@@ -279,10 +275,6 @@ def check_word(word: str, what: str) -> str:
 
 def check_name(name: str, what: str) -> str:
     """Returns the name of a query or document if files can hold it.
-
-    Args:
-        name: the name.
-        what: what it names, for the message.
 
     Raises:
         ValueError: if it is empty, or UTF-8 cannot hold it.

@@ -40,10 +40,9 @@ class Ranker(BaseEstimator):
     The names of columns are texts: the column 3 of a data frame is also '3'. So
     `query` may be either, and two columns of one name are an error.
 
-    `fit` sets TensorFlow's seed and its determinism in this process, and leaves the
-    global random numbers of NumPy and Python as they were. Before it, the other methods
-    raise scikit-learn's `NotFittedError`. If it fails or is interrupted, the ranker is
-    what it was before.
+    `fit` sets TensorFlow's seed and determinism in this process, and leaves the random
+    numbers of NumPy and Python as they were. Before it, other methods raise
+    `NotFittedError`. If it fails or is interrupted, the ranker is what it was before.
 
     Attributes:
         model_: the Keras model, which takes `{'float_features', 'mask'}`.

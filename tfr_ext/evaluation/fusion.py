@@ -126,10 +126,6 @@ def fused(
 def checked_weights(weights: Sequence[float], num_runs: int) -> tuple[float, ...]:
     """Returns weights of runs, whose sum is 1.
 
-    Args:
-        weights: the weights.
-        num_runs: number of runs.
-
     Raises:
         ValueError: see `fused`.
 

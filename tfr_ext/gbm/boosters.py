@@ -103,12 +103,7 @@ def with_lightgbm(
 
 
 def lightgbm_parameters(config: GbmConfig, seed: int) -> dict[str, Any]:
-    """Returns the parameters of LightGBM, but for those of the objective.
-
-    Args:
-        config: the settings.
-        seed: the seed.
-    """
+    """Returns the parameters of LightGBM, but for those of the objective."""
     chosen = {
         "num_leaves": config.num_leaves,
         "max_depth": config.max_depth,

@@ -125,9 +125,6 @@ def train(config: GbmConfig, splits: data_splits.Splits | None = None) -> GbmRes
 def check(config: GbmConfig) -> None:
     """Checks the settings that need no data.
 
-    Args:
-        config: the settings.
-
     Raises:
         ValueError: if a setting is wrong, or two settings do not fit each other.
     """
@@ -140,9 +137,6 @@ def check(config: GbmConfig) -> None:
 
 def check_data(config: GbmConfig) -> None:
     """Reads the data as training does, and checks that it fits the settings.
-
-    Args:
-        config: the settings.
 
     Raises:
         ValueError: if it does not fit, or has errors.

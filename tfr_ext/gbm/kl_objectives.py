@@ -21,11 +21,7 @@ class _KLObjective(Objective):
     """Base of both; they differ in the divergence of an item."""
 
     def __init__(self, loss: losses.RankingLoss) -> None:
-        """Takes the arguments of the loss, which has checked them.
-
-        Args:
-            loss: the loss.
-        """
+        """Takes the arguments of the loss, which has checked them."""
         self._config = loss.get_config()
 
     @abc.abstractmethod

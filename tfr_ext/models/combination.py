@@ -174,11 +174,7 @@ def combined_model(
 
 
 def parts_of(model: Any) -> tuple[str, list[tf.keras.Model]] | None:
-    """Returns how a model combines others, and these; None if it does not.
-
-    Args:
-        model: a model.
-    """
+    """Returns how a model combines others, and these; None if it does not."""
     layers = getattr(model, "layers", None) or [None]
     if not isinstance(layers[-1], CombinedScores):
         return None

@@ -22,10 +22,6 @@ INITIALIZERS = ["glorot", "pytorch"]
 def sizes(argument: str, values: Sequence[int]) -> list[int]:
     """Returns the sizes of layers as a list.
 
-    Args:
-        argument: their name, for messages.
-        values: the sizes.
-
     Raises:
         ValueError: if one is not a positive integer.
     """

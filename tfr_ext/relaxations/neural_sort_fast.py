@@ -70,8 +70,7 @@ def neural_sort_expectation(
         mask: bool tensor of the same shape, True at real items.
         values: tensor of shape `[batch, list]` or `[batch, list, values]`, such as the
             labels; it is differentiated too.
-        num_ranks: number of ranks, by default one for each item. It may exceed the list
-            size.
+        num_ranks: number of ranks, by default one for each item; there may be more.
         temperature: positive; the rows become exact as it falls.
         straight_through: whether to return the value at each rank of the exact sort,
             with the gradient of the expected value.

@@ -118,11 +118,6 @@ def write_per_query(
 ) -> None:
     """Writes `per_query.tsv`, with empty cells for queries that do not count.
 
-    Args:
-        directory: where the file goes.
-        lists: the lists that were evaluated.
-        values: per-query metrics.
-
     Raises:
         ValueError: if the name of a query is empty or becomes that of another.
     """
@@ -216,9 +211,6 @@ def write_metrics(files: OwnedFiles, content: Mapping[str, Any]) -> None:
 
 def read_metrics(path: str) -> dict[str, Any]:
     """Reads the `metrics.json` of a finished run.
-
-    Args:
-        path: the file.
 
     Raises:
         ValueError: if the file is not one that training writes.

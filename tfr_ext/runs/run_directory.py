@@ -176,11 +176,7 @@ def refusal(
 
 
 def flag_file(directory: str) -> str:
-    """Returns the text of the `flags.cfg` of a run, empty if there is none.
-
-    Args:
-        directory: the directory of the run.
-    """
+    """Returns the text of the `flags.cfg` of a run, empty if there is none."""
     path = os.path.join(directory, "flags.cfg")
     if not os.path.isfile(path):
         return ""

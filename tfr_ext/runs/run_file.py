@@ -75,12 +75,7 @@ def of_command(command: str, config: Settings) -> str:
 
 
 def is_of_training(text: str, command: str) -> bool:
-    """Returns whether a text is one that `of_training` returned.
-
-    Args:
-        text: the text.
-        command: the command that trained.
-    """
+    """Returns whether a text is one that `of_training` returned."""
     return text.startswith((_START.format(command), _IN_MEMORY))
 
 
@@ -170,12 +165,7 @@ def _texts(text: str, kind: type[Settings]) -> dict[str, list[str]]:
 
 
 def lines_of(place: Place, value: Any) -> list[str]:
-    """Returns the lines of a setting.
-
-    Args:
-        place: where it is.
-        value: its value.
-    """
+    """Returns the lines of a setting."""
     kind, key = KINDS[place.about.kind], place.key
     if value is None:
         return []

@@ -75,9 +75,6 @@ class Progress:
 def read_progress(directory: str) -> Progress | None:
     """Reads from its checkpoints how far a run has come.
 
-    Args:
-        directory: directory of the checkpoints.
-
     Returns:
         The progress; None if no epoch was saved.
 

@@ -222,10 +222,6 @@ def evaluate_scores(
 def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
     """Returns in words how many lists are empty.
 
-    Args:
-        empty: number of empty lists by metric.
-        num_lists: number of lists.
-
     Examples:
         >>> describe_empty({'map': 2, 'opa': 3}, 9)
         'Lists without a relevant item: 2 of 9 (map), 3 of 9 (opa: one label only).'

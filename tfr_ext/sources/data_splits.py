@@ -50,10 +50,6 @@ class MemorySource(Source):
     def __init__(self, config: DataConfig, splits: Splits):
         """Checks that the settings do not name other lists.
 
-        Args:
-            config: settings of the data.
-            splits: the lists, all in memory.
-
         Raises:
             ValueError: if a setting names where to read lists, or `splits` does not
                 hold its training lists in memory.
@@ -263,11 +259,7 @@ def _stream(
 
 
 def paths(config: DataConfig) -> list[str]:
-    """Returns the files and directories that the settings name.
-
-    Args:
-        config: settings of the data.
-    """
+    """Returns the files and directories that the settings name."""
     named = [path for split in SPLITS for path in getattr(config, f"{split}_path")]
     named += config.rerank_run
     matched = [path for pattern in named for path in glob.glob(pattern)]
@@ -282,11 +274,7 @@ def is_random(config: DataConfig) -> bool:
 
 
 def with_missing(config: DataConfig) -> DataConfig:
-    """Returns settings with which missing features are read as NaN, for trees.
-
-    Args:
-        config: settings of the data.
-    """
+    """Returns settings with which missing features are read as NaN, for trees."""
     if not named_sources.kind(config.dataset).has_missing:
         return config  # There, each feature has a value.
     return dataclasses.replace(config, missing="mean")  # Trees fill in nothing.
@@ -294,10 +282,6 @@ def with_missing(config: DataConfig) -> DataConfig:
 
 def held_out(config: DataConfig, splits: Collection[str]) -> dict[str, float]:
     """Returns which splits are held out of 'train', and the share of its queries.
-
-    Args:
-        config: settings of the data.
-        splits: the splits that the source has.
 
     Raises:
         ValueError: if that share is 0.

@@ -192,10 +192,6 @@ class ElwcSource(FileSource):
 
         Weights may be missing where nothing is trained on them, and all values of a
         feature where training has some.
-
-        Args:
-            split: the split.
-            files: its files.
         """
         if split == "train":
             self.elwc_features = features.measure_features(files[0], self.schema)

@@ -173,9 +173,6 @@ class TfdsSource(Source):
     def __init__(self, config: DataConfig):
         """Finds the data set.
 
-        Args:
-            config: settings of the data.
-
         Raises:
             ValueError: if there is no such data set, settings do not fit each other, or
                 TensorFlow Datasets is missing.

@@ -89,11 +89,7 @@ class Source(abc.ABC):
     has_missing: ClassVar[bool] = False
 
     def __init__(self, config: DataConfig):
-        """Begins with nothing read.
-
-        Args:
-            config: settings of the data.
-        """
+        """Begins with nothing read."""
         self.config = config
         self.elwc_features: ElwcFeatures | None = None
         self._names = trec_names.QueryNames()

@@ -73,10 +73,6 @@ class TableSource(FileSource):
 
         The default column of document names may be missing, and so may weights of lists
         that are not trained on.
-
-        Args:
-            split: the split.
-            files: its files.
         """
         columns = with_names(self._columns, files[0])
         found = table_files.column_names(files[0])
@@ -125,10 +121,6 @@ def with_names(columns: Columns, path: str) -> Columns:
     """Returns columns without that of the document ids, if it is missing.
 
     Only the column of the default name may be missing.
-
-    Args:
-        columns: what the columns mean.
-        path: a table.
 
     Raises:
         ValueError: if a package that reads tables is not installed.

@@ -74,11 +74,7 @@ class Head:
         return dataclasses.replace(self, values=grades.even_values(count))
 
     def label_values(self, train: RankingLists | StreamedLists) -> list[float] | None:
-        """Returns the values of the grades if labels are their expectations.
-
-        Args:
-            train: the training lists.
-        """
+        """Returns the values of the grades if labels are their expectations."""
         if self.trained_values is None or isinstance(train, StreamedLists):
             return None
         shares = train.label_distributions
@@ -88,12 +84,7 @@ class Head:
         return self.values if np.allclose(expected, train.labels, atol=1e-4) else None
 
     def loss_params(self, loss: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Returns the loss's parameters, with the values of the grades if it has them.
-
-        Args:
-            loss: key of the loss.
-            params: its parameters.
-        """
+        """Returns the parameters of the loss, with the values of the grades."""
         # Without balanced classes the loss has no use for them, and refuses them.
         unused = params.get("class_balance", "batch") is None
         if (
@@ -106,10 +97,6 @@ class Head:
 
     def check_loss(self, key: str, loss: tf.keras.losses.Loss) -> None:
         """Checks that a loss fits the output of the model.
-
-        Args:
-            key: key of the loss.
-            loss: the loss.
 
         Raises:
             ValueError: if it does not.

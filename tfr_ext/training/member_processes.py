@@ -146,11 +146,7 @@ class _Lines(io.TextIOBase):
     """A stream that sends whole lines."""
 
     def __init__(self, pipe: Any):
-        """Initialises the stream.
-
-        Args:
-            pipe: where the lines go.
-        """
+        """Initialises the stream."""
         self._pipe, self._begun = pipe, ""
 
     def write(self, text: str) -> int:

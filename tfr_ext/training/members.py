@@ -79,10 +79,6 @@ def best_epoch(history: Mapping[str, Sequence[float]], monitor: str) -> int:
     """Returns the epoch, from 1, at which the mean of the models was best.
 
     Each model keeps a best epoch of its own.
-
-    Args:
-        history: the mean of their histories.
-        monitor: the validation metric.
     """
     values = np.asarray(history[f"val_{monitor}"])
     best = np.argmax(values) if higher_is_better(monitor) else np.argmin(values)

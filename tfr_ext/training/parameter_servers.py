@@ -76,9 +76,6 @@ def _check_address(own: clusters.Task) -> None:
 def strategy(cluster: clusters.Cluster) -> tf.distribute.Strategy:
     """Returns the strategy of the chief, as soon as all others are there.
 
-    Args:
-        cluster: the processes.
-
     Raises:
         ValueError: if the address of this process is not free.
     """
@@ -196,12 +193,7 @@ class Pace(tf.keras.callbacks.Callback):
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, num_workers: int):
-        """Initialises the callback.
-
-        Args:
-            strategy: the strategy.
-            num_workers: number of its workers.
-        """
+        """Initialises the callback."""
         super().__init__()
         self._supports_tf_logs = True  # Keras takes no others for steps of workers.
         self._strategy = strategy
@@ -278,20 +270,13 @@ class ValidationHere(tf.keras.callbacks.Callback):
 
 
 def join(strategy: tf.distribute.Strategy) -> None:
-    """Waits until the workers have done all steps that were handed out.
-
-    Args:
-        strategy: the strategy.
-    """
+    """Waits until the workers have done all steps that were handed out."""
     tf.distribute.coordinator.ClusterCoordinator(strategy).join()
 
 
 @contextlib.contextmanager
 def watched_workers(cluster: clusters.Cluster) -> Iterator[None]:
     """Reports lost and returning workers; aborts when none is left.
-
-    Args:
-        cluster: the processes.
 
     Raises:
         tf.errors.UnavailableError: in the middle of the work, if none is left.

@@ -76,9 +76,6 @@ def is_writer(strategy: tf.distribute.Strategy | None) -> bool:
     """Tells whether this process writes the files.
 
     Among several workers it is the chief, or worker 0 if there is no chief.
-
-    Args:
-        strategy: the strategy under which it trains.
     """
     resolver = getattr(strategy, "cluster_resolver", None)
     if resolver is None or not resolver.task_type:
@@ -98,11 +95,7 @@ class Agreement:
     """
 
     def __init__(self, strategy: tf.distribute.Strategy | None):
-        """Initialises the agreement.
-
-        Args:
-            strategy: the strategy under which they train.
-        """
+        """Initialises the agreement."""
         # Where there are servers, the chief decides for all.
         has_workers = getattr(strategy, "cluster_resolver", None) and not (
             has_servers(strategy)
@@ -112,11 +105,7 @@ class Agreement:
         self.every = 16 if has_workers else 1
 
     def any(self, mine: bool) -> bool:
-        """Returns whether any worker says True; all must call it together.
-
-        Args:
-            mine: what this one says.
-        """
+        """Returns whether any worker says True; all must call it together."""
         if self._strategy is None:
             return mine
         return bool(self._total(tf.constant(float(mine))) > 0)
@@ -134,11 +123,7 @@ class Agreement:
 
 
 def wait_for_all(strategy: tf.distribute.Strategy | None) -> None:
-    """Waits until all workers are here; returns at once if there is only one.
-
-    Args:
-        strategy: the strategy under which they train.
-    """
+    """Waits until all workers are here; returns at once if there is only one."""
     Agreement(strategy).any(False)
 
 

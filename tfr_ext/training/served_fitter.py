@@ -25,9 +25,6 @@ _SPARE = 1 << 20
 def check_callbacks(callbacks: Sequence[tf.keras.callbacks.Callback]) -> None:
     """Checks that none wants to be called for each batch, whose results are elsewhere.
 
-    Args:
-        callbacks: the callbacks.
-
     Raises:
         ValueError: if one does.
     """

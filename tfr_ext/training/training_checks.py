@@ -63,11 +63,6 @@ def check(config: TrainingConfig) -> Checked:
 def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> None:
     """Builds the loss and its graph, to find wrong parameters at once.
 
-    Args:
-        config: the settings.
-        head: the output of the model.
-        trace: whether the graph is built too.
-
     Raises:
         ValueError: if either fails.
     """
@@ -114,12 +109,7 @@ def _of_loss(text: str, config: TrainingConfig) -> str:
 
 
 def network(config: TrainingConfig, head: heads.Head) -> Scorer:
-    """Returns the network that the settings describe.
-
-    Args:
-        config: the settings.
-        head: what it ends in.
-    """
+    """Returns the network that the settings describe."""
     model = config.model
     return presets.scorer(
         model.model,
@@ -137,12 +127,7 @@ def network(config: TrainingConfig, head: heads.Head) -> Scorer:
 def label_sampling(
     config: TrainingConfig, max_label: float | None
 ) -> BinomialLabels | None:
-    """Returns the sampler of the training labels, if the settings want one.
-
-    Args:
-        config: the settings.
-        max_label: the highest label.
-    """
+    """Returns the sampler of the training labels, if the settings want one."""
     if config.label_sampling == "none":
         return None
     assert max_label is not None

@@ -67,11 +67,7 @@ class Pool:
         return ours
 
     def ready(self, among: Iterable[Any] | None = None) -> list[Any]:
-        """Waits for pipes whose processes have sent something, or have ended.
-
-        Args:
-            among: the pipes; all by default.
-        """
+        """Waits for pipes, by default any, whose processes sent something or ended."""
         return connection.wait(list(self._processes if among is None else among))
 
     def send(self, pipe: Any, message: Any) -> None:

@@ -86,9 +86,6 @@ def from_environment() -> Cluster | None:
 def parsed(text: str) -> Cluster:
     """Returns the cluster that a text describes.
 
-    Args:
-        text: the value of TF_CONFIG.
-
     Raises:
         ValueError: if it has another form.
     """

@@ -59,9 +59,6 @@ def in_threads(
 def ahead(items: Iterable[_T]) -> Iterator[_T]:
     """Yields items, while another thread takes the next one.
 
-    Args:
-        items: the items.
-
     Examples:
         >>> list(ahead("abc"))
         ['a', 'b', 'c']

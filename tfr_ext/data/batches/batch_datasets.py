@@ -195,9 +195,5 @@ def as_it_is() -> tf.data.Options:
 
 
 def message(error: tf.errors.OpError) -> str:
-    """Returns TensorFlow's message, without the place in its graph.
-
-    Args:
-        error: the error.
-    """
+    """Returns TensorFlow's message, without the place in its graph."""
     return _PLACES.sub("", error.message).strip()

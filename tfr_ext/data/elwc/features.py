@@ -173,10 +173,6 @@ def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
 def has_feature(path: str, name: str) -> bool:
     """Tells whether the first example of a file has a feature.
 
-    Args:
-        path: the file.
-        name: name of the feature.
-
     Raises:
         DataFormatError: if the file does not begin with a record.
     """

@@ -124,11 +124,7 @@ class Parser:
         return self.checked(found)
 
     def checked(self, found: dict[str, tf.Tensor]) -> Chunk | None:
-        """Returns what `graph` found in records; None if in any doubt.
-
-        Args:
-            found: what it found.
-        """
+        """Returns what `graph` found in records; None if in any doubt."""
         # A view: `numpy()` would make a copy.
         features = np.asarray(memoryview(found["features"]))
         values = {

@@ -160,9 +160,6 @@ def _records(path: str) -> tuple[tf.data.Dataset, int | None]:
 def each_record(path: str) -> Iterator[bytes]:
     """Yields the records of a file, the first one before the others are looked at.
 
-    Args:
-        path: the file.
-
     Raises:
         DataFormatError: at the first record that is damaged.
     """

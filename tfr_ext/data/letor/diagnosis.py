@@ -77,9 +77,6 @@ def out_of_range(index: str, num_features: int | None) -> str:
 def parse_label(token: bytes) -> np.float32:
     """Reads a label.
 
-    Args:
-        token: The text of the label.
-
     Returns:
         The label.
 

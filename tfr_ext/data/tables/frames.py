@@ -143,10 +143,6 @@ def column_names(names: Iterable[Any], where: str = "") -> list[str]:
 def find_features(frame: Any, columns: Columns) -> list[str]:
     """Returns the names of the feature columns.
 
-    Args:
-        frame: a pandas.DataFrame.
-        columns: what its columns mean.
-
     Raises:
         ValueError: if a column is missing or occurs twice, or there are no features.
     """

@@ -159,10 +159,6 @@ def per_item(argument: str, values: Any, count: int) -> np.ndarray:
 def not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
     """Returns numbers `[num_items]` as float32.
 
-    Args:
-        name: what they are called in messages.
-        numbers: the numbers.
-
     Raises:
         RowError: if a number is negative or not finite.
     """
@@ -201,10 +197,6 @@ def weights(values: Any, lengths: np.ndarray) -> np.ndarray:
 
 def splits_of_sizes(group: Any, num_items: int) -> np.ndarray:
     """Returns the row splits of lists of given sizes.
-
-    Args:
-        group: the sizes.
-        num_items: their sum.
 
     Raises:
         ValueError: if a size is not a positive integer, or they have another sum.

@@ -111,10 +111,6 @@ def read_files(
 def read_file(path: str, columns: Columns) -> RankingLists:
     """Reads a table.
 
-    Args:
-        path: the file.
-        columns: what its columns mean.
-
     Raises:
         DataFormatError: as `read_table`.
     """
@@ -124,9 +120,6 @@ def read_file(path: str, columns: Columns) -> RankingLists:
 
 def column_names(path: str) -> list[str]:
     """Returns the names of the columns of a table.
-
-    Args:
-        path: the file.
 
     Raises:
         DataFormatError: if it is not a table.
@@ -186,12 +179,7 @@ def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLi
 
 
 def _whole_lists(parts: Iterable[Any], query: str) -> Iterator[Any]:
-    """Cuts frames again, between lists.
-
-    Args:
-        parts: frames of some rows each.
-        query: the column of the queries.
-    """
+    """Cuts frames again, between lists."""
     pandas = table_text.imported("pandas")
     begun: list[Any] = []  # The rows of a list that may go on.
     for part in parts:

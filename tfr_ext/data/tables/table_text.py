@@ -29,10 +29,6 @@ _END = "\x01"
 def read_header(path: str, separator: str) -> tuple[list[str], int]:
     """Reads the names of the columns.
 
-    Args:
-        path: the file.
-        separator: what separates its cells.
-
     Returns:
         The names, and the number of lines up to the end of their row.
 
@@ -187,11 +183,6 @@ def _skip_blanks(row: Any) -> str:
 def _numbers(texts: Any, name: str, hint: str) -> np.ndarray:
     """Returns a column of texts as float64, with NaN for missing values.
 
-    Args:
-        texts: the column.
-        name: its name, for messages.
-        hint: what the message adds.
-
     Raises:
         RowError: if a value is neither a number nor a truth value.
     """
@@ -256,13 +247,7 @@ def _next(rows: Iterator[list[str]]) -> list[str] | None:
 
 
 def _explain(path: str, separator: str, count: int) -> None:
-    """Raises a DataFormatError for the first row that PyArrow refuses, if it is found.
-
-    Args:
-        path: the file.
-        separator: what separates its cells.
-        count: number of columns.
-    """
+    """Raises a DataFormatError for the first row that PyArrow refuses, if any is."""
     longest = None
     for first, _, row in _rows(path, separator, strict=True):
         if len(row) != count:

@@ -109,11 +109,7 @@ class GbmModel:
 
 
 def are_in(directory: str) -> bool:
-    """Returns whether a directory has trees, as a run of them does.
-
-    Args:
-        directory: the directory.
-    """
+    """Returns whether a directory has trees, as a run of them does."""
     return bool(_digests(directory)) or any(
         _found(directory, library) for library in _SUFFIXES
     )

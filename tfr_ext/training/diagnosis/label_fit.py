@@ -22,10 +22,6 @@ from tfr_ext.training.diagnosis import suspect_labels
 def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
     """Tells whether a loss depends on the highest grade, but was not given it.
 
-    Args:
-        loss: key of the loss.
-        loss_params: its parameters.
-
     Raises:
         ValueError: if there is no such loss.
     """
@@ -46,11 +42,6 @@ def check_max_label(
     loss: str, loss_params: dict[str, Any], all_lists: Sequence[AnyLists]
 ) -> None:
     """Checks that no label is above the highest grade that a loss was given.
-
-    Args:
-        loss: key of the loss.
-        loss_params: its parameters.
-        all_lists: the lists of all splits.
 
     Raises:
         ValueError: if a label is.
