@@ -85,7 +85,8 @@ def run(page, line, directory):
 
 def _run_part(page, part, directory, stdin):
     for name, words in own(page, part):
-        flags = [*words, *MORE.get(name, "").split()]
+        judged = any(word.startswith("--qrels") for word in words)  # Not a data set.
+        flags = [*words, *([] if judged else MORE.get(name, "").split())]
         return fork_server.run(f"pipelines.{name}", flags, directory, stdin)
     console = f"{sys.executable} -m tests.pipelines.as_console"
     with open(stdin) as file:

@@ -76,6 +76,11 @@ def _write_tables(directory):
         for q in range(20)
         for i in range(4)
     ]
+    for name, line in (
+        ("run.trec", "{0} Q0 {3} 1 {1} bm25\n"),
+        ("qrels.txt", "{0} 0 {3} {4}\n"),
+    ):
+        (directory / name).write_text("".join(line.format(*row) for row in rows))
     frame = pd.DataFrame(rows, columns=COLUMNS)
     (directory / "test").mkdir()
     for name in ("train", "new"):
