@@ -15,7 +15,7 @@ WORDS = ("describe", "as_dict", "config", "get_config")
 
 
 def public_classes():
-    """All classes of the package that its modules define and do not hide."""
+    """The classes that modules define and do not hide, but for errors."""
     found = {}
     for module in pkgutil.walk_packages(tfr_ext.__path__, "tfr_ext."):
         try:
@@ -26,7 +26,8 @@ def public_classes():
             assert "datasets" in text or "ranking" in text, module
             continue
         for name, cls in inspect.getmembers(imported, inspect.isclass):
-            if cls.__module__ == module.name and not name.startswith("_"):
+            hidden = name.startswith("_") or issubclass(cls, Exception)
+            if cls.__module__ == module.name and not hidden:
                 found[f"{module.name}.{name}"] = cls
     return found
 
