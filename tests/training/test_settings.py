@@ -71,6 +71,24 @@ def test_a_wrong_value_is_told_with_its_name(kind, name, value, told):
     assert f"`{name}`" in str(error.value) and told in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "wrong", "told"),
+    [
+        (None, None, np.inf, "a finite number"),
+        (0.5, None, 0.25, "a finite number >= 0.5"),
+        (None, 1.5, 2.0, "a finite number <= 1.5"),
+        (0.5, 1.5, 2.0, "a number from 0.5 to 1.5"),
+    ],
+)
+def test_a_number_is_told_its_limits_in_python_and_as_text(low, high, wrong, told):
+    about = setting_kinds.Setting("", "", "number", low, high)
+    with pytest.raises(ValueError) as error:
+        setting_kinds.KINDS["number"].check("share", wrong, about)
+    assert str(error.value) == f"`share` must be {told}. Received: {wrong!r}."
+    with pytest.raises(ValueError, match=f"is not {told}$"):
+        setting_kinds.parse(about, [str(wrong)])
+
+
 @pytest.mark.parametrize("value", [float("nan"), np.inf, object(), {1: open}])
 def test_parameters_are_plain_values(value):
     with pytest.raises(ValueError, match=r"`params\['alpha'\]` must be a finite numb"):

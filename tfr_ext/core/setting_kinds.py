@@ -198,9 +198,11 @@ def _is_number_of(value: float, about: Setting) -> bool:
 
 
 def _expected_number(about: Setting) -> str:
-    if about.high is not None:
+    if about.low is not None and about.high is not None:
         return f"a number from {about.low:g} to {about.high:g}"
-    return "a finite number" + ("" if about.low is None else f" >= {about.low:g}")
+    low = "" if about.low is None else f" >= {about.low:g}"
+    high = "" if about.high is None else f" <= {about.high:g}"
+    return f"a finite number{low}{high}"
 
 
 def _check_number(name: str, value: Any, about: Setting) -> float:

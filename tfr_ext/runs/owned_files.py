@@ -110,6 +110,9 @@ class OwnedFiles:
     def claim(self, anew: bool = False) -> None:
         """Records all names, and those of earlier files that still exist.
 
+        Args:
+            anew: whether to remove those files then.
+
         Raises:
             ValueError: if something else has come to be in the place of a file.
         """

@@ -61,7 +61,7 @@ def check(config: TrainingConfig) -> Checked:
 
 
 def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> None:
-    """Builds the loss and its graph, to find wrong parameters at once.
+    """Builds the loss and, with `trace`, its graph, to find wrong parameters at once.
 
     Raises:
         ValueError: if either fails.
