@@ -90,7 +90,7 @@ def test_what_is_no_command_is_told(arguments, text, without_tensorflow):
 
 def both(command, *arguments):
     """What `tfr-ext` and `python -m` say."""
-    console = "tests.pipelines.as_console"
+    console = "tests.as_console"
     return (
         run_command(console, command, *arguments, check=False),
         run_command(f"pipelines.{command}", *arguments, check=False),

@@ -11,7 +11,7 @@ FOLDERS = "tfr_ext|pipelines|tests|benchmarks|configs|docs|examples|requirements
 PATH = re.compile(rf"(?<![\w./*:-])(?:{FOLDERS})/[\w./-]*\w(?![\w./*{{%-]|\.\w)")
 DOTTED = re.compile(r"(?<![\w./-])(?:tfr_ext|pipelines)(?:\.\w+)+")
 # Placeholders, and names of protocol buffers.
-OTHER = re.compile(r".*NAME.*|.*\.proto|tfr_ext\.serving")
+OTHER = re.compile(r".*NAME.*|.*\.proto")
 SETTINGS = [
     *("Makefile", ".ci/run", "BUILD", "MANIFEST.in", "pyproject.toml", "setup.py"),
     *("README.md", "CONTRIBUTING.md", "mkdocs.yml"),
@@ -55,6 +55,24 @@ def test_paths_and_modules_exist(kind):
         names |= {name for name in DOTTED.findall(content) if not is_module(name)}
         missing |= {(text.name, n) for n in names if not OTHER.fullmatch(n)}
     assert not missing
+
+
+def test_folders_that_may_be_skipped_are_used_by_themselves_only():
+    """Without the packages that they need, they cannot be imported."""
+    skipped = [
+        path.parent.relative_to(ROOT)
+        for path in (ROOT / "tests").rglob("__init__.py")
+        if "helpers.need(" in path.read_text()
+    ]
+    assert pathlib.Path("tests/pipelines") in skipped
+    wrong = {
+        (path.name, ".".join(folder.parts))
+        for folder in skipped
+        for path in (ROOT / "tests").rglob("*.py")
+        if ROOT / folder not in path.parents
+        and re.search(rf"\b{re.escape('.'.join(folder.parts))}\b", path.read_text())
+    }
+    assert not wrong
 
 
 def test_the_script_is_a_function():

@@ -88,7 +88,7 @@ def _run_part(page, part, directory, stdin):
         judged = any(word.startswith("--qrels") for word in words)  # Not a data set.
         flags = [*words, *([] if judged else MORE.get(name, "").split())]
         return fork_server.run(f"pipelines.{name}", flags, directory, stdin)
-    console = f"{sys.executable} -m tests.pipelines.as_console"
+    console = f"{sys.executable} -m tests.as_console"
     with open(stdin) as file:
         return subprocess.run(
             ["bash", "-ec", f'tfr-ext() {{ {console} "$@"; }}; {part}'],

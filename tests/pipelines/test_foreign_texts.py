@@ -180,7 +180,7 @@ def test_help_ends_quietly_where_nobody_reads(command):
 
 def test_commands_end_quietly_where_nobody_reads(judged, tmp_path):
     runs = [f"{k}={v[0]}" for k, v in hostile_runs(tmp_path).items()]
-    console = "tests.pipelines.as_console"
+    console = "tests.as_console"
     for command in (
         [console, "--help"],
         [console, "compare", *runs],

@@ -1,4 +1,4 @@
-"""Runs `tfr-ext COMMAND FLAGS`: python -m tests.pipelines.as_console COMMAND FLAGS."""
+"""Runs `tfr-ext COMMAND FLAGS`: python -m tests.as_console COMMAND FLAGS."""
 
 import sys
 
