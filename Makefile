@@ -31,10 +31,12 @@ EXTRAS_B := datasets
 EXTRAS_C :=
 NEEDED_BY_TESTS := requirements/test.txt requirements/table.txt requirements/gbm.txt
 NEEDED_BY_TESTS += $(if $(filter C,$(STACK)),,requirements/beam.txt)
+# A process for each core, and a file is the work of one: what is slow in it is made once.
+PYTEST = $(RUN) -m pytest -n logical --maxprocesses 8 --dist loadfile
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-all test-kernels lint docs figures examples wheel try-wheel release bench fuzz bazel \
-	reproduce clean help
+.PHONY: demo test test-all test-kernels lint docs figures examples wheel dist try-wheel \
+	release bench fuzz bazel reproduce clean help
 
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
@@ -67,17 +69,17 @@ demo: $(VENV)/.installed
 	$(RUN) -m pipelines.train --flagfile=configs/quickstart.cfg
 
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile -m 'not grid' $(TESTS)
+	$(PYTEST) -m 'not grid' $(TESTS)
 
 test-all: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile $(TESTS)
+	$(PYTEST) $(TESTS)
 
 # TensorFlow's kernels depend on the processor: each of these chooses others, and so
 # other roundings.
 KERNELS ?= TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=SSE41
 test-kernels: $(VENV)/.installed-test
-	for kernel in $(KERNELS); do echo "$$kernel" && env "$$kernel" $(RUN) -m pytest \
-	-n 2 --dist loadfile -m 'two_graphs and not grid' $(TESTS) || exit 1; done
+	for kernel in $(KERNELS); do echo "$$kernel" && env "$$kernel" $(PYTEST) \
+	-m 'two_graphs and not grid' $(TESTS) || exit 1; done
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff format --check .
@@ -119,7 +121,7 @@ bench: $(VENV)/.installed-test $(VENV)/.installed-gbm
 fuzz: $(VENV)/.installed-test
 	TFR_EXT_FUZZ=20000 $(RUN) -m pytest tests/data/letor/test_fuzz.py \
 	tests/data/elwc/test_fuzz.py tests/evaluation/test_fuzz.py
-	TFR_EXT_FUZZ=10 $(RUN) -m pytest -n 2 tests/losses/test_extremes.py \
+	TFR_EXT_FUZZ=10 $(PYTEST) tests/losses/test_extremes.py \
 	tests/losses/tfr/test_tfr_extremes.py
 
 BAZEL ?= bazel
@@ -144,20 +146,24 @@ reproduce: $(VENV)/.installed $(VENV)/.installed-gbm
 	|| { echo "Failed, or with failed cells:$$failed"; exit 1; }; }
 	$(if $(PAPER),,$(RUN) benchmarks/epoch_times.py --data '$(DATA)')
 
-wheel: $(VENV)/.installed
+wheel: dist
+	$(MAKE) try-wheel
+
+dist: | $(VENV)/bin/python
 	$(PIP) install --quiet build
 	rm -rf dist build
 	$(RUN) -m build --wheel --outdir dist
-	$(MAKE) try-wheel
 
-# By itself for a second stack, as the wheel is the same.
+# By itself for a second stack, as the wheel is the same. The environment goes again,
+# unless it is to be that of the tests, VENV.
+WHEEL_VENV ?= $(VENV)-wheel
 try-wheel:
 	@test -e dist/*.whl || { echo 'dist/ has no wheel: make wheel builds it'; exit 1; }
-	rm -rf $(VENV)-wheel
-	$(call make_venv,$(VENV)-wheel)
-	$(call install_wheel,$(VENV)-wheel)
-	$(VENV)-wheel/bin/python tests/readme.py
-	rm -rf $(VENV)-wheel
+	rm -rf $(WHEEL_VENV)
+	$(call make_venv,$(WHEEL_VENV))
+	$(call install_wheel,$(WHEEL_VENV))
+	$(WHEEL_VENV)/bin/python tests/readme.py
+	$(if $(filter $(VENV),$(WHEEL_VENV)),,rm -rf $(WHEEL_VENV))
 
 # The wheel is made from the source distribution, so that both are tried.
 release: $(VENV)/.installed

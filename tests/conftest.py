@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import zlib
 
 import hypothesis
 import numpy as np
@@ -90,18 +91,32 @@ def _precision_is_left_as_it_was():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Marks as grid the cases that `first_case` leaves to `make test-all`."""
+    """Marks what `first_case` leaves to `make test-all`, and this commit's tenth of it."""
     begun = set()
+    tenth = _number_of_commits() % 10
     for item in items:
         marker = item.get_closest_marker("first_case")
-        if marker is None or item.get_closest_marker("grid"):
-            continue
-        values = item.callspec.params if hasattr(item, "callspec") else {}
-        test = (
-            item.path,
-            item.originalname,
-            *(str(values.get(x)) for x in marker.args),
-        )
-        if test in begun:
-            item.add_marker(pytest.mark.grid)
-        begun.add(test)
+        if marker is not None and not item.get_closest_marker("grid"):
+            values = item.callspec.params if hasattr(item, "callspec") else {}
+            chosen = (str(values.get(x)) for x in marker.args)
+            test = (item.path, item.originalname, *chosen)
+            if test in begun:
+                item.add_marker(pytest.mark.grid)
+            begun.add(test)
+        if item.get_closest_marker("grid"):
+            if zlib.crc32(item.nodeid.encode()) % 10 == tenth:
+                item.add_marker(pytest.mark.tenth)
+
+
+def _number_of_commits():
+    """The number of HEAD's commits; 0 without a repository and in a shallow clone."""
+    shallow = _git("rev-parse", "--is-shallow-repository")
+    return int(_git("rev-list", "--count", "HEAD")) if shallow == "false" else 0
+
+
+def _git(*arguments):
+    try:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:
+        return ""
