@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers import KERAS_3
-from tests.losses.cases import ONE_EACH, LossCase
+from tests.losses.cases import ONE_OF_EACH_CLASS, LossCase
 from tfr_ext import losses, metrics
 
-pytestmark = pytest.mark.parametrize("case", ONE_EACH, ids=str)
+pytestmark = pytest.mark.parametrize("case", ONE_OF_EACH_CLASS, ids=str)
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=[6, 5, 3]).astype(np.float32)

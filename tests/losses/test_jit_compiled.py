@@ -1,4 +1,4 @@
-"""Losses that XLA compiles by themselves; tests/losses/test_in_models.py has each."""
+"""Losses that XLA compiles by themselves; test_in_models.py fits models with them."""
 
 import copy
 

@@ -36,7 +36,7 @@ SCRIPT = textwrap.dedent(
         rng.random([6, 5], np.float32),
     ]
 
-    for case in getattr(cases, sys.argv[1]):
+    for number, case in enumerate(getattr(cases, sys.argv[1])):
         with strategy.scope():
             loss = case.build(reduction="sum")
             variable = tf.Variable(1.5)
@@ -47,8 +47,12 @@ SCRIPT = textwrap.dedent(
                 value = loss(y, s * variable, *w)
             return value, tape.gradient(value, variable)
 
-        # Equal shares, as of a last batch that does not divide, and of five and one.
-        for weights, cut in zip(weightings, (3, 4, 5)):
+        # Equal shares, as of a last batch that does not divide, and of five and one:
+        # one of them for each loss in turn, all for all cases.
+        divided = [*zip(weightings, (3, 4, 5))]
+        if sys.argv[1] == "ONE_EACH":
+            divided = divided[number % 3 :][:1]
+        for weights, cut in divided:
             batch = [labels, scores] + [weights] * (weights is not None)
             whole = step(*batch)
             shares = [
