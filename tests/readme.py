@@ -6,7 +6,7 @@ PYTHON tests/readme.py, from anywhere, with an environment that has the package 
 it requires, and nothing more: `make wheel` makes one. Each command must end well and
 write nothing to the standard error but warnings of the package itself, and no progress
 bar to the standard output. A command that needs a package which is not there is left
-out.
+out, and so is a block that says why it cannot run, as it needs a server.
 """
 
 from __future__ import annotations
@@ -50,6 +50,10 @@ WANTED = (
     *("train", "evaluate", "export", "prepare", "rank", "compare"),
     *("experiment", "fuse", "train_gbm"),
 )
+# A block that this script does not run either.
+NOT_RUN = re.compile(
+    r"<!-- not run: (?!tests/readme\.py)[^>]*-->\s*^```.*?^```$", re.M | re.S
+)
 # What the package itself has to say, such as of a loss.
 OWN_WARNING = re.compile(
     r"^W\d{4} [\d:.]+ \d+ (?:fitter|callbacks)\.py:\d+\] .*\n", re.M
@@ -62,7 +66,7 @@ def commands() -> list[str]:
     makefile = (ROOT / "Makefile").read_text()
     demo = re.search(r"^demo:.*\n\t\$\(RUN\) (.*)", makefile, re.M)
     text = "\n".join((ROOT / page).read_text() for page in PAGES)
-    text = text.replace("\\\n", " ")
+    text = NOT_RUN.sub("", text).replace("\\\n", " ")
     text = re.sub("^make demo .*", f"python {demo[1]}", text, flags=re.M)
     start = r"(?:\.venv/bin/)?(?:python -m pipelines\.|tfr-ext )"
     own = rf"(?:^|`)({start}\w+ [^`\n]*|\.\.\. --.*)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -96,15 +98,19 @@ def import_beam() -> Any:
 
 
 def unknown_options(beam_args: Sequence[str]) -> list[str]:
-    """Returns the options that Beam itself does not know.
+    """Returns the options that neither Beam nor the module of its runner knows.
 
     Args:
         beam_args: options as of a command line, such as `['--runner=FlinkRunner']`.
     """
     import_beam()
-    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     options = PipelineOptions(list(beam_args))
+    module, _, _ = (options.view_as(StandardOptions).runner or "").rpartition(".")
+    if module:  # Its options, such as Dask's, are known once it is imported.
+        with contextlib.suppress(Exception):  # The pipeline reports it.
+            importlib.import_module(module)
     known = options.get_all_options()
     every = options.get_all_options(retain_unknown_options=True)
     return [f"--{name}" for name in every if name not in known]

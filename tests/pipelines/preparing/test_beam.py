@@ -53,6 +53,24 @@ def test_another_runner_wins(tmp_path, run):
     assert runners.unknown_options(["--runner=X", "--colour=red"]) == ["--colour"]
 
 
+def test_options_of_a_runner_are_known(tmp_path, monkeypatch):
+    """As those of Beam's DaskRunner, which its own module defines."""
+    (tmp_path / "runner_of_test.py").write_text(
+        "from apache_beam.options.pipeline_options import PipelineOptions\n"
+        "class OwnOptions(PipelineOptions):\n"
+        "    @classmethod\n"
+        "    def _add_argparse_args(cls, parser):\n"
+        "        parser.add_argument('--own_address', dest='address')\n"
+    )
+    given = ["--own_address=x:1", "--colour=red"]
+    for name in ("no_such_module.Runner", "..", "Runner"):
+        found = runners.unknown_options([f"--runner={name}", *given])
+        assert found == ["--own_address", "--colour"]
+    monkeypatch.syspath_prepend(tmp_path)
+    found = runners.unknown_options(["--runner=runner_of_test.Runner", *given])
+    assert found == ["--colour"]
+
+
 def test_without_beam(tmp_path, run, monkeypatch):
     given = (*text_flags(tmp_path), f"--output_dir={tmp_path / 'out'}")
     beam = "--beam_args=--runner=BundleBasedDirectRunner"
