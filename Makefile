@@ -35,8 +35,8 @@ NEEDED_BY_TESTS += $(if $(filter C,$(STACK)),,requirements/beam.txt)
 PYTEST = $(RUN) -m pytest -n logical --maxprocesses 8 --dist loadfile
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-all test-kernels lint docs figures examples wheel dist try-wheel \
-	release bench fuzz bazel reproduce clean help
+.PHONY: demo test test-all test-kernels test-dask lint docs figures examples wheel dist \
+	try-wheel release bench fuzz bazel reproduce clean help
 
 help:
 	@echo 'make demo    train, evaluate and export a ranker on synthetic lists'
@@ -47,6 +47,7 @@ help:
 	@echo '             alone)'
 	@echo 'make test-kernels    those that compare numbers of two graphs, with the kernels'
 	@echo '             that TensorFlow has for other processors'
+	@echo 'make test-dask    shards that workers of Dask write'
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make figures draw the figures of docs/losses'
@@ -80,6 +81,10 @@ KERNELS ?= TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=SS
 test-kernels: $(VENV)/.installed-test
 	for kernel in $(KERNELS); do echo "$$kernel" && env "$$kernel" $(PYTEST) \
 	-m 'two_graphs and not grid' $(TESTS) || exit 1; done
+
+# Apache Beam on Dask, which nothing else needs.
+test-dask: $(VENV)/.installed-test $(VENV)/.installed-dask
+	$(RUN) -m pytest tests/pipelines/preparing/test_dask.py
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff format --check .
@@ -216,4 +221,5 @@ $(VENV)/.installed-%: $(VENV)/.installed
 $(VENV)/.installed-docs: requirements/docs.txt
 $(VENV)/.installed-examples: requirements/examples.txt requirements/gbm.txt
 $(VENV)/.installed-gbm: requirements/gbm.txt
+$(VENV)/.installed-dask: requirements/dask.txt
 $(VENV)/.installed-test: $(NEEDED_BY_TESTS)
