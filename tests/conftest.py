@@ -91,7 +91,7 @@ def _precision_is_left_as_it_was():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Marks what `first_case` leaves to `make test-all`, and this commit's tenth of it."""
+    """Marks what `first_case` leaves to the grid, and the tenth that is now due."""
     begun = set()
     tenth = _number_of_commits() % 10
     for item in items:

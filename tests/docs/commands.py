@@ -1,10 +1,12 @@
 """Shell blocks: the commands in them, and how each is run or checked."""
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 
 from tests import fork_server
 from tests.docs import pages
@@ -50,14 +52,31 @@ def own(page, line):
     return found
 
 
-def wrong_flags(page, line):
-    """What the parsers of the commands in a line say of their flags, or ''."""
-    said = []
-    for name, words in own(page, line):
-        done = fork_server.run("tests.docs.parse_flags", [name, *words])
-        if done.returncode:
-            said.append(f"{name}: {done.stdout[-300:]}{done.stderr[-700:]}")
-    return "\n".join(said)
+def wrong_flags(lines):
+    """What the parsers of the commands in lines say of their flags.
+
+    Args:
+        lines: pairs of a page and a line of it.
+
+    Returns:
+        By such a pair, the errors of the commands in it, or ''.
+    """
+    said = dict.fromkeys(lines, "")
+    calls = {}
+    for place in said:
+        for name, words in own(*place):
+            calls.setdefault(name, []).append((place, words))
+    for name, found in calls.items():
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump([words for _, words in found], file)
+            file.flush()
+            done = fork_server.run("tests.docs.parse_flags", [name, file.name])
+        errors = [done.stderr] * len(found)
+        if not done.returncode:
+            errors = json.loads(done.stdout.splitlines()[-1])
+        for (place, _), error in zip(found, errors):
+            said[place] += error and f"{name}: {error[-700:]}\n"
+    return said
 
 
 def run(page, line, directory):

@@ -9,7 +9,9 @@ from tests import fork_server, layouts
 from tests.docs import commands, pages
 
 # Pages whose code trains for longer than a few seconds.
-SLOW = tuple(f"docs/guide/{name}.md" for name in ("ranker", "ranking", "training"))
+SLOW = tuple(
+    f"docs/guide/{name}.md" for name in ("ranker", "ranking", "tfr", "training")
+)
 # Pages that need a server: tests/serving/test_guide.py runs them.
 SERVED = ("docs/guide/serving.md",)
 _COLLECTIONS = {"MQ2008": 46, "MSLR-WEB30K": 136, "OHSUMED/QueryLevelNorm": 45}

@@ -100,11 +100,19 @@ def own_lines(page):
     ]
 
 
+@pytest.fixture(scope="module")
+def wrong_flags():
+    """The errors of all lines with commands, by page and line."""
+    return commands.wrong_flags(
+        [(page, line) for page in PAGES for line in own_lines(page)]
+    )
+
+
 @pytest.mark.parametrize("page", [x for x in PAGES if own_lines(x)])
-def test_commands_have_the_flags(page):
+def test_commands_have_the_flags(page, wrong_flags):
     skip_without(page, "sh", "text")
     for line in own_lines(page):
-        assert not commands.wrong_flags(page, line), line
+        assert not wrong_flags[page, line], line
 
 
 @pytest.mark.grid
@@ -175,8 +183,12 @@ def test_a_wrong_flag_in_the_text_is_seen(known_flags):
 
 
 def test_a_wrong_flag_and_a_wrong_command_are_seen():
+    lines = (
+        *("tfr-ext train --model_dir=x", "tfr-ext train --no_such=1"),
+        *("... --loss_param=no_such=1", "python -m pipelines.no_such --x=1"),
+        "tfr-ext train --num_epochs=3",
+    )
     page = "docs/guide/training.md"
-    assert not commands.wrong_flags(page, "tfr-ext train --model_dir=x")
-    assert "no_such" in commands.wrong_flags(page, "tfr-ext train --no_such=1")
-    assert "no_such" in commands.wrong_flags(page, "... --loss_param=no_such=1")
-    assert "no_such" in commands.wrong_flags(page, "python -m pipelines.no_such --x=1")
+    said = commands.wrong_flags([(page, line) for line in lines])
+    assert [bool(said[page, line]) for line in lines] == [0, 1, 1, 1, 0]
+    assert all("no_such" in said[page, line] for line in lines[1:4])

@@ -95,7 +95,10 @@ def check_tfr_pipeline(text):
 
 def example(name):
     """A parameter of tests, skipped where it needs what is not there."""
-    return pytest.param(name, marks=needs_tfr if name == "tfr_pipeline" else ())
+    marks = [needs_tfr] if name == "tfr_pipeline" else []
+    if name not in ("plain_fit", "own_relaxation"):
+        marks.append(pytest.mark.grid)
+    return pytest.param(name, marks=marks)
 
 
 @pytest.mark.parametrize("name", [example(name) for name in BUILD["EXAMPLES"]])

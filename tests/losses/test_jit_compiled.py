@@ -35,10 +35,10 @@ def assert_same(loss, *inputs, rtol=1e-5):
 @pytest.mark.parametrize(
     "weights, reduction",
     [
-        ("none", "sum"),
-        ("scalar", "sum_over_batch_size"),
         ("list", "sum"),
         ("item", "sum_over_batch_size"),
+        pytest.param("none", "sum", marks=pytest.mark.grid),
+        pytest.param("scalar", "sum_over_batch_size", marks=pytest.mark.grid),
     ],
 )
 def test_value_and_gradient_with_weights(weights, reduction):

@@ -231,6 +231,7 @@ def test_in_a_saved_model_loaded_again_without_custom_objects(tmp_path):
     np.testing.assert_allclose(loaded.evaluate(x, y, verbose=0), expected, rtol=1e-6)
 
 
+@pytest.mark.grid
 def test_in_tfr_keras_pipeline(tmp_path):
     data = learnable_batches()
 
