@@ -1,7 +1,6 @@
 """Shards that workers of Dask write, through Apache Beam: `make test-dask`."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ pytest.importorskip("apache_beam")
 def started(*arguments):
     return subprocess.Popen(
         [sys.executable, "-m", "dask", *arguments, "--no-dashboard"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
         stderr=subprocess.DEVNULL,
     )
 
