@@ -33,7 +33,7 @@ FLAGS = flags.FLAGS
 
 @dataclasses.dataclass(frozen=True)
 class CompareConfig(Settings):
-    """What is compared, and where the files go."""
+    """The runs to compare, and where the files go."""
 
     metrics: tuple[str, ...] = setting(
         (),

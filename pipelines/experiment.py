@@ -57,7 +57,7 @@ def define_flags() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Experiment:
-    """An experiment that is to be run.
+    """An experiment to run.
 
     Attributes:
         config: its settings.
@@ -133,10 +133,7 @@ def base_flags() -> dict[str, list[str]]:
 
 
 def _data() -> DataConfig:
-    """Returns where the lists of all cells come from.
-
-    Methods may set the others, which are checked with the settings of each cell.
-    """
+    """Returns the flags of the lists of all cells; methods may set the other flags."""
     where: dict[str, Any] = {name: FLAGS[name].value for name in _WHERE}
     return DataConfig(**where)
 
@@ -303,7 +300,7 @@ class _Progress:
             )
 
     def expect(self, wanted: list[cells.Cell]) -> None:
-        """Says which cells the last phase has."""
+        """Sets the cells of the final phase."""
         self._left = _unfinished(wanted)
 
     def tell(self, outcome: cells.Outcome) -> None:

@@ -138,7 +138,7 @@ def _prepare(config: PreparationConfig, source: DataConfig) -> None:
     try:
         _write(config, source, place, division, plan)
     except ValueError as error:
-        work_units.keep_error(place, error)  # Then the source may be mended.
+        work_units.keep_error(place, error)  # The user may fix the source, and retry.
         raise
     finally:
         shard_directory.tidy(directory, place)
@@ -187,7 +187,7 @@ def _source_facts(source: DataConfig) -> dict[str, Any]:
 
 
 def _tell_of_others(source: DataConfig) -> None:
-    """Prints the settings that make no difference to shards."""
+    """Prints the settings that have no effect on shards."""
     of_sources = {n for kind in named_sources.SOURCES.values() for n in kind.settings}
     for place in places(DataConfig):
         if place.key in of_sources or _SOURCE.fullmatch(place.key):
@@ -291,7 +291,7 @@ def _survey(
 def _divide_lists(
     queries: Sequence[int], fractions: Mapping[str, float], seed: int
 ) -> list[dict[str, np.ndarray]]:
-    """Returns for each piece which of its lists go to which split, if any do."""
+    """Returns which lists of each piece go to which split, if any do."""
     parts = data_splits.hold_out(sum(queries), fractions, seed)
     bounds = np.cumsum([0, *queries])
     divided = []

@@ -1,4 +1,4 @@
-"""What clients of both protocols check: what is asked, and what is answered."""
+"""Checks of requests and answers, shared by the REST and gRPC clients."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class DeadlineError(ServingError):
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What requests go to, in plain HTTP or gRPC, and how long they may take.
+    """The server and model of requests, in plain HTTP or gRPC, and time limits.
 
     Attributes:
         server: the address of the server, as 'host:port'.
@@ -178,7 +178,7 @@ def most_bytes(shape: tuple[int, ...], outputs: Collection[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
-    """What a server says about a version of a model.
+    """Metadata of a version of a model, as the server gives it.
 
     Attributes:
         version: the number of the version.
@@ -220,7 +220,7 @@ class Metadata:
 def checked_inputs(
     features: Any, mask: Any | None, num_features: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Checks what is to be scored.
+    """Checks the features and the mask of a request.
 
     Args:
         features: numbers `[batch, list, features]`.
@@ -240,7 +240,7 @@ def checked_inputs(
         ValueError: The lists have 2 features, but the model takes 3.
     """
     try:
-        if np.ma.is_masked(features):  # What is hidden is missing.
+        if np.ma.is_masked(features):  # Masked values are missing.
             features = features.astype(np.float32).filled(np.nan)
         array = np.array(features, np.float32)
     except (TypeError, ValueError) as error:
@@ -350,7 +350,7 @@ def _numbers(
 
 
 def best_first(scores: np.ndarray, mask: np.ndarray, topn: Any) -> np.ndarray:
-    """Returns what the signature for ranks gives: positions of items, best first.
+    """Returns positions of items, best first, as the signature for ranks does.
 
     Args:
         scores: `[batch, list]`.

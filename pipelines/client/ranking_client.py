@@ -1,4 +1,4 @@
-"""What clients of both protocols do."""
+"""The base class of the REST and gRPC clients."""
 
 from __future__ import annotations
 
@@ -148,4 +148,4 @@ class RankingClient(abc.ABC):
     def _predict(
         self, signature: str, inputs: Mapping[str, np.ndarray], wanted: tuple[str, ...]
     ) -> Mapping[str, Any]:
-        """Returns outputs of a signature, all that are wanted."""
+        """Returns the wanted outputs of a signature."""

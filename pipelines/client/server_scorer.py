@@ -1,4 +1,4 @@
-"""Scores lists with a model of a server, as `ExportedScorer` does with an export."""
+"""A scorer on a model server, with the interface of `ExportedScorer`."""
 
 from __future__ import annotations
 

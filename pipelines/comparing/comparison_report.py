@@ -1,4 +1,4 @@
-"""What a comparison is asked for, and what is printed and written of it."""
+"""Options of a comparison, and its printed and written reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFAULT = Options()
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonConfig(Settings):
-    """How runs are compared, which experiments say too."""
+    """Options of a comparison of runs, shared with experiments."""
 
     test: str = setting(
         _DEFAULT.test,

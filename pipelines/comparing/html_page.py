@@ -326,12 +326,7 @@ def _figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
 
 
 def _svg(figure: Any, name: str) -> str:
-    """Returns a figure as an element of a page.
-
-    Args:
-        figure: the figure.
-        name: begin of its identifiers, so that no two figures share one.
-    """
+    """Returns a figure as an SVG element, whose identifiers begin with `name`."""
     import matplotlib
 
     file = io.StringIO()

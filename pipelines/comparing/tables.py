@@ -1,4 +1,4 @@
-"""Tables of a comparison, as in the papers, and the sentences below them."""
+"""Tables of a comparison, as in papers, with their captions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def by_run(
 def means(
     comparison: Comparison, notes: Sequence[str] = (), head: str = "run"
 ) -> Table:
-    """Returns the table of the means, see `by_run`."""
+    """Returns the table of the means."""
     options = comparison.options
 
     def mean(run: Run, result: Result) -> Cell:
@@ -218,7 +218,7 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
 
 
 def _over(comparison: Comparison, folds: int) -> str:
-    """Returns what the means are over."""
+    """Returns in words what the means are taken over."""
     if len(comparison.collections) > 1:
         return f"Mean over all queries of {', '.join(comparison.collections)}"
     return f"Mean of the means of {folds} folds" if folds > 1 else "Mean over queries"

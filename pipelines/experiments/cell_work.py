@@ -1,4 +1,4 @@
-"""Checks and trains the cells of an experiment, in processes."""
+"""Checks and trains the cells of an experiment in child processes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def train(
         while waiting or running:
             while waiting and len(running) < jobs:
                 cell = waiting.pop()
-                # One that has something to say was killed.
+                # An idle process that has sent something was killed.
                 idle = [pipe for pipe in idle if not pipe.poll()]
                 fresh = cell.is_apart or not idle
                 pipe = pool.start(_train_all, *arguments) if fresh else idle.pop()
@@ -125,7 +125,7 @@ def train(
 
 
 def _is_trained(pool: child_process.Pool, pipe: Any, cell: Cell) -> bool:
-    """Returns whether a process has trained its cell, whose log says if it ended."""
+    """Returns whether a process has trained its cell; logs it if it was killed."""
     try:
         return pool.receive(pipe)
     except child_process.Ended:

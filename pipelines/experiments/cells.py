@@ -1,4 +1,4 @@
-"""The cells of an experiment, one training each: their kinds and candidates."""
+"""The cells of an experiment: one training per candidate, fold and seed."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Kind:
             this package and of TensorFlow.
         uses_seed: whether the results depend on the seed. Otherwise each fold has one
             cell, however many seeds there are.
-        is_apart: tells whether settings need a process of their own.
+        is_apart: returns whether settings need a process of their own.
     """
 
     command: str

@@ -1,4 +1,4 @@
-"""The kinds of cells that an experiment can have, by the names of their commands.
+"""The kinds of cells of an experiment, named after their commands.
 
 They are trained by `train` or `train_gbm`, or are the TREC runs of other programs.
 """

@@ -1,4 +1,4 @@
-"""Flags made from the fields of settings, and settings read from flags and texts."""
+"""Defines a flag for each setting, and reads settings from parsed flags."""
 
 from __future__ import annotations
 

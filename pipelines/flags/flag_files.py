@@ -1,4 +1,4 @@
-"""Flag files, which are read as absl reads them, and found by name.
+"""Reads flag files as absl does, and finds those of this package by name.
 
 Unless there is a file of that name, `--flagfile=quickstart` and
 `--flagfile=configs/quickstart.cfg` both mean the configs/quickstart.cfg that is

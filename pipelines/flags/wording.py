@@ -26,7 +26,7 @@ _groups: dict[str, str] = {}
 
 
 def learn(place: Place) -> None:
-    """Remembers how the flag of a setting is called, and its group."""
+    """Registers the flag name and the group of a setting."""
     _flag_of[place.name] = place.key
     _groups[place.key] = place.about.group
 

@@ -1,4 +1,4 @@
-"""The directory of prepared shards: what they are of, and how complete they are.
+"""The directory of prepared shards: its plan, its contents and its completeness.
 
 It may be on any file system that TensorFlow knows, where nothing can be locked or
 renamed at once: so it is not a directory of `tfr_ext.runs`, though it says the same.
@@ -37,7 +37,7 @@ _SHARD = re.compile(r"(train|valid|test)-\d{5}-of-\d{5}\.tfrecord")
 
 
 def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | None:
-    """Finds out where to write the shards of a plan, and begins there.
+    """Chooses where to write the shards of a plan, and records the plan there.
 
     Args:
         directory: where the shards go.
@@ -254,7 +254,7 @@ def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Ma
 
     Args:
         found: what each unit wrote, in the order of the units.
-        source: the settings that tell what the source is.
+        source: the settings that describe the source.
 
     Raises:
         ValueError: if shards differ in their number of features or of grades.
@@ -308,7 +308,7 @@ def _label_counts(records: Sequence[writing.Record]) -> dict[str, int]:
 def summary(
     content: manifest.Manifest, found: Sequence[Written], directory: str
 ) -> str:
-    """Returns what is printed at the end."""
+    """Returns the text that is printed at the end."""
     lines = []
     for split, records in _by_split(found).items():
         entry = content.splits[split]

@@ -1,4 +1,4 @@
-"""What every command does around its work."""
+"""Runs a command: parses flags, reports errors, and ends the process."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
 
 
 def _is_help_wanted(arguments: Sequence[str]) -> bool:
-    """Tells whether a command line asks for help.
+    """Returns whether a command line asks for help.
 
     Examples:
         >>> [_is_help_wanted(x) for x in (["--seed=1", "-h"], ["--", "-h"])]
@@ -154,12 +154,12 @@ def _help_entry(flag: flags.Flag) -> str:
 
 
 def _tell_bug(*error: Any) -> None:
-    """Prints a traceback as Python does, but for control characters of its texts."""
+    """Prints a traceback as Python does, with control characters escaped."""
     sys.stderr.write(telling.visible("".join(traceback.format_exception(*error))))
 
 
 def _end_at_once(status: int) -> NoReturn:
-    """Ends the process without ending the interpreter first.
+    """Exits without finalizing the interpreter.
 
     Threads of TensorFlow still wait for a process that is gone, and may abort this one
     when the interpreter ends.

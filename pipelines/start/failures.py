@@ -1,4 +1,4 @@
-"""What a user is told about an error that is not a bug."""
+"""Formats errors that the user can fix."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ _OF_ANOTHER = (
     *(tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError),
     tf.errors.DeadlineExceededError,
 )
-# With which a process ends because another one is gone: of the statuses after which
-# Kubeflow starts a process again, the one that users may give.
+# Exit status when another process is gone: of those after which Kubeflow restarts a
+# process, the one that is left to users.
 STATUS_TO_TRY_AGAIN = 138
 # How NumPy refuses arrays that no machine can hold.
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
-# Number of characters of a message from which on its middle is cut out.
+# Longer messages, in characters, lose their middle.
 LONGEST = 10_000
 _ROOM = "Free some space there, or name a directory on another disk."
 
 
 def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> str:
-    """Returns the message about an error.
+    """Returns the message for an error.
 
     Args:
         error: one of `MENDABLE`, or an error of flags.
@@ -106,7 +106,7 @@ def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
 
 
 def status(error: BaseException) -> int:
-    """Returns the status of a process that an error ends."""
+    """Returns the exit status for an error."""
     return STATUS_TO_TRY_AGAIN if _gone_peer(error) else 1
 
 
@@ -147,7 +147,7 @@ def _disk(path: str | None, values: Mapping[str, Any]) -> str:
 def _closed_place(
     error: BaseException, text: str, values: Mapping[str, Any]
 ) -> str | None:
-    """Returns what flag names a place that cannot be written, if an error says so."""
+    """Returns which flag names an unwritable place, if an error says so."""
     found = _REFUSED_TEXT.match(text) if isinstance(error, tf.errors.OpError) else None
     path, why = (found[1], found[2]) if found else (None, None)
     is_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
@@ -169,7 +169,7 @@ def _closed_place(
 
 
 def _may_write(path: str) -> bool:
-    """Tells whether this user may write a file, or may at most not read it."""
+    """Returns whether this user may write a file, also where it cannot be read."""
     if os.path.isfile(path):
         return os.access(path, os.W_OK) or not os.access(path, os.R_OK)
     folder = os.path.abspath(path)
