@@ -140,7 +140,7 @@ class GrpcClient(ranking_client.RankingClient):
     def _send(
         self, method: str, request: Any, answer: Any, most: int = answers.MOST_BYTES
     ) -> None:
-        """Sends a request, and fills `answer`, an empty message of at most `most` bytes.
+        """Sends a request, and fills `answer`, empty before, of at most `most` bytes.
 
         A channel has one limit, so the first request with longer answers opens another.
         """

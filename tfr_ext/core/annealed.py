@@ -79,7 +79,7 @@ class Annealed:
 
     @property
     def config(self) -> float | dict[str, Any]:
-        """What recreates the argument: the number, or the schedule as a dictionary."""
+        """The number, or the schedule as a dictionary, that recreates the argument."""
         if self._schedule is None:
             return self._number
         return tf.keras.optimizers.schedules.serialize(self._schedule)

@@ -1,4 +1,4 @@
-"""Arguments declared once: the values each may have, and what gives it an effect.
+"""Declares arguments: their allowed values, and when they have an effect.
 
 A class lists its arguments. The declaration is used to check them when an instance is
 built, and for `get_config`. Names and defaults are in the signature of `__init__` or in
@@ -32,7 +32,7 @@ class Argument(NamedTuple):
             stores it, or raises a ValueError that says what is allowed.
         optional: whether None is allowed, for no value.
         annealable: whether it may be a schedule.
-        needs: what gives it an effect, in words, if it does not always have one.
+        needs: the condition of its effect, in words, if there is one.
         used: takes all checked arguments, and returns whether it has an effect.
     """
 

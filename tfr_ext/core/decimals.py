@@ -1,4 +1,4 @@
-"""Numbers as texts: the one way to read and write them, in data, files and settings."""
+"""Reads and writes numbers as text, alike in data, files and settings."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table, whose texts may be of anyone: each form escapes them.
+    """A table of untrusted texts, which each output form escapes.
 
     Attributes:
         header: the heads of the columns.
@@ -66,13 +66,7 @@ class Table:
     def _shown(
         self, escape: Callable[[str], str], bold: str, below: str = ""
     ) -> list[list[str]]:
-        """Returns the rows as texts.
-
-        Args:
-            escape: what the form does to each text.
-            bold: '{}' twice, for a text in bold and the mark after it.
-            below: '{}' for a second line.
-        """
+        """Returns the rows as texts; `bold` and `below` are forms with '{}'."""
 
         def shown(cell: Cell | str) -> str:
             if isinstance(cell, str):

@@ -120,7 +120,7 @@ def check_value(argument: str, value: Any) -> None:
 
 
 class CheckedCalls:
-    """Refuses what is not for metrics of ours, which name it before their Keras base.
+    """Base of our metrics, before Keras's, that refuses what is not for them.
 
     That is other backends, and calls by the other Keras.
     """
@@ -148,7 +148,7 @@ class Callback(tf.keras.callbacks.Callback):
     """Base of callbacks that refuse a model of the other Keras."""
 
     def set_model(self, model: Any) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Sets the model.
 
         Raises:
             TypeError: if the model is of the other Keras.

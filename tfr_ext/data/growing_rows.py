@@ -1,4 +1,4 @@
-"""Rows of features that grow in place, and lists that are put together with them."""
+"""A matrix of features that grows in place, and the concatenation of lists."""
 
 from __future__ import annotations
 

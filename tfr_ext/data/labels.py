@@ -1,4 +1,4 @@
-"""Labels from and to distributions over grades, of two classes, or drawn at random."""
+"""Converts labels: to and from distributions over grades, binary, or random."""
 
 from __future__ import annotations
 

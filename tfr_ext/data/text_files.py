@@ -1,4 +1,4 @@
-"""The one way to read text files: their bytes, their lines and their words.
+"""Reads text files: their bytes, lines and words.
 
 All readers of text use this module, so that they all treat a byte order mark, packed
 files, a pipe and a line without an end in the same way.
@@ -57,7 +57,7 @@ _NOT_IN_A_NAME = re.compile(r"[\s\x00-\x1f\x7f-\x9f]|^\ufeff")
 
 
 def is_pipe(path: str) -> bool:
-    """Tells whether a path is a named pipe, which can be read only once."""
+    """Returns whether a path is a named pipe, which can be read only once."""
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):  # It may be on another file system, or nowhere.

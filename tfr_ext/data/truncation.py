@@ -1,4 +1,4 @@
-"""Cuts lists to a size, by a stated rule."""
+"""Truncates lists, at random or by the score of a first stage."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class _Codec:
 
 
 def _codec(feature: Any) -> _Codec | None:
-    """Returns how a feature is stored; None if it is not one of the simple ways."""
+    """Returns how a feature is stored; None if it is not stored in a simple way."""
     tfds = catalogue.import_tfds()
     if isinstance(feature, tfds.features.Text) and feature.shape == ():
         return _Codec(tf.io.FixedLenFeature((), tf.string))
@@ -154,7 +154,7 @@ def _records(instructions: Any) -> tf.data.Dataset:
 def _decoder(
     codecs: tuple[tuple[str, _Codec], ...],
 ) -> tuple[Callable[..., Values], tf.types.experimental.ConcreteFunction]:
-    """Returns what decodes examples, and its graph, which takes time to make."""
+    """Returns the function that decodes examples, and its graph; slow to make."""
     decode = functools.partial(_decoded, dict(codecs))
     graph = tf.function(
         lambda records: _narrowed(decode(records)),

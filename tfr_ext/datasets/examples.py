@@ -1,4 +1,4 @@
-"""Shared by the builders: the schema of an example, and the search for files."""
+"""Helpers of the builders: the schema of an example, and the search for files."""
 
 from __future__ import annotations
 

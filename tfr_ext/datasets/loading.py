@@ -208,12 +208,7 @@ def load(
 
 
 def _lists(values: decoding.Values) -> RankingLists:
-    """Returns what `StoredLists.decoded` has as lists.
-
-    Raises:
-        tf.errors.DataLossError: if the fields do not fit each other.
-        ValueError: if the name of a query is empty.
-    """
+    """Returns the values of `StoredLists.decoded` as lists."""
     # A view: `numpy()` would make a copy.
     features = np.asarray(memoryview(values[decoding.FEATURES]))
     doc_ids, distributions = None, values.get("label_distribution")
@@ -243,12 +238,7 @@ def _query_ids(names: np.ndarray) -> list[str]:
 
 
 def _explain(values: decoding.Values) -> None:
-    """Raises an error for lists that are not fine.
-
-    Raises:
-        ValueError: it names a label that is negative or not finite, or a feature that
-            is not finite in float32.
-    """
+    """Raises an error that names a label or feature that is not allowed."""
     splits = values["splits"].numpy()
     query_ids = _query_ids(values[decoding.QUERY_ID].numpy())
     features = values[decoding.FEATURES].numpy()

@@ -136,7 +136,7 @@ def _context(preloaded: Sequence[str]) -> Any:
 
 
 def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
-    """Does the work of a process."""
+    """Does the work of a child process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     termination.obey()
     try:

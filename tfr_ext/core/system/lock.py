@@ -1,4 +1,4 @@
-"""Admits one process at a time to a directory, or to a file that it writes."""
+"""Locks a directory or a file, for one process at a time."""
 
 from __future__ import annotations
 

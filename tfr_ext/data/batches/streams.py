@@ -83,7 +83,7 @@ class StreamedLists:
             files: the files.
             num_features: width that the features must have; None if any will do.
             schema: names of the features in the files.
-            transform: changes lists as they are read, in the same way in each pass.
+            transform: changes lists as they are read, alike in each pass.
             check: called with each file and its lists when they are first read.
 
         Raises:
@@ -266,14 +266,14 @@ class _Piece:
 
 
 def number_of(high: int, low: int) -> int:
-    """Returns a number that no other two numbers give."""
+    """Returns a number that is unique to its two parts."""
     return (high << 32) + low
 
 
 class Scratch:
     """Float32 arrays in a temporary file, which no other process sees.
 
-    The file has no name, so that it is gone when the object or the process is.
+    The file is unnamed, so the OS deletes it with the object or the process.
 
     Examples:
         >>> scratch = Scratch()

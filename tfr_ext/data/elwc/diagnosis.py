@@ -1,7 +1,7 @@
-"""The slow, simple reader of ELWC records, which decides what is accepted and why not.
+"""The reference reader of ELWC records: slow, with exact error messages.
 
-`tfr_ext.data.elwc.parsing` reads records in which nothing is in doubt. This module
-reads all others with protobuf's own classes, or explains what is wrong.
+`tfr_ext.data.elwc.parsing` reads the records that it can validate. This module re-reads
+all others with protobuf's own classes, or explains what is wrong.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Widths:
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """What some records of a file say.
+    """The contents of some records of a file.
 
     Attributes:
         features: float32 array `[num_items, num_features]`.
@@ -190,7 +190,7 @@ def _messages(
 
 
 def has_feature(record: bytes, name: str) -> bool:
-    """Tells whether the first example of a record has a feature with a value."""
+    """Returns whether the first example of a record has a feature with a value."""
     try:
         return bool(_width(_parse(record).examples[0], name))
     except ValueError:  # The reader will say what is wrong.

@@ -171,7 +171,7 @@ def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
 
 
 def has_feature(path: str, name: str) -> bool:
-    """Tells whether the first example of a file has a feature.
+    """Returns whether the first example of a file has a feature.
 
     Raises:
         DataFormatError: if the file does not begin with a record.

@@ -1,4 +1,4 @@
-"""`manifest.json`, which says what a directory of prepared shards holds."""
+"""`manifest.json`: the contents of a directory of prepared shards."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a directory of prepared shards holds.
+    """The contents of a directory of prepared shards.
 
     When shards are read, they are compared with all of this except `source`, which says
     where they come from and is for information only.

@@ -2,7 +2,7 @@
 
 Each record is a query: its examples are the items, and its context holds what they have
 in common. TensorFlow's ops (`parsing`) parse several records at a time, in threads of
-their own. Records that they do not take are read again, one by one, by `diagnosis`,
+their own. Records that they do not take are re-read, one by one, by `diagnosis`,
 which raises an error that names the record or returns its contents.
 """
 
@@ -230,7 +230,7 @@ class ElwcReader:
     def _chunks(
         self, paths: Sequence[str], size: int | None
     ) -> Iterator[tuple[str, Iterator[Chunk]]]:
-        """Yields what the records of each file say, `size` records at a time."""
+        """Yields the contents of each file, `size` records at a time."""
         if self._parser is None:
             self._parser = self._measured()
         size = size or self._records_per_piece

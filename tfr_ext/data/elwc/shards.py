@@ -23,7 +23,7 @@ PREPARED = ElwcSchema()
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What a manifest says of a file.
+    """The entry of a file in a manifest.
 
     Attributes:
         path: the manifest.
@@ -197,7 +197,7 @@ class CheckedShards:
 
 
 class _SplitCounts:
-    """What the shards of a split hold together, and what a manifest says about it."""
+    """Counts of the shards of a split, to compare with a manifest."""
 
     def __init__(self, expected: Split):
         self._expected = expected
@@ -231,7 +231,7 @@ class _SplitCounts:
 
 
 def tells_of_features(schema: ElwcSchema) -> bool:
-    """Tells whether the features that are read are those that a manifest counts."""
+    """Returns whether a manifest counts the features that are read."""
     return (schema.features, schema.context_features) == (
         PREPARED.features,
         PREPARED.context_features,

@@ -1,4 +1,4 @@
-"""Reads TFRecord files, plain or gzipped, and says what is damaged."""
+"""Reads TFRecord files, plain or gzipped, and reports damaged records."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def map_records(
     records_per_piece: int,
     function: Callable[[bool], tf.types.experimental.ConcreteFunction],
 ) -> Generator[dict[str, tf.Tensor] | None]:
-    """Yields what a function in a graph makes of the records of some files.
+    """Yields the results of a graph function for the records of some files.
 
     It ends before the first piece with which anything is wrong: `read_records` says
     what. Files are joined, because it takes as long to start a dataset with a function
@@ -145,11 +145,7 @@ def map_records(
 
 
 def _records(path: str) -> tuple[tf.data.Dataset, int | None]:
-    """Returns the records of a file, and its size if it is not gzipped.
-
-    Raises:
-        DataFormatError: if the file is a pipe.
-    """
+    """Returns the records of a file, and its size if it is not gzipped."""
     if text_files.is_pipe(path):
         raise DataFormatError(f"{path} is a pipe, expected a file of TFRecords", path)
     compression = "GZIP" if _is_gzip(path) else ""
@@ -191,7 +187,7 @@ def first_record(path: str, check: bool = True) -> bytes | None:
 
 
 def _are_even(lengths: list[int], records_per_piece: int) -> bool:
-    """Returns whether pieces would stay small if all their records were the longest."""
+    """True if padding to equal lengths is cheap."""
     starts = np.arange(0, len(lengths), records_per_piece)
     counts = np.diff(np.append(starts, len(lengths)))
     padded = np.maximum.reduceat(lengths, starts) * counts
@@ -230,12 +226,7 @@ def _checksum(data: bytes) -> int:
 def _survey(
     path: str, size: int | None, most: int | None = None
 ) -> tuple[list[int], int, str]:
-    """Goes from record to record by their lengths alone.
-
-    Args:
-        path: the file.
-        size: its size; None if it is gzipped, and has to be decompressed.
-        most: number of records to go to; all by default.
+    """Walks up to `most` records by their lengths; `size` is None for gzip.
 
     Returns:
         The lengths of the records that the file has room for, the size of its content,

@@ -206,7 +206,7 @@ class ShardWriter:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a shard holds.
+    """Counts and widths of a shard.
 
     Attributes:
         shard: its entry of the manifest.

@@ -2,7 +2,7 @@
 
 A line is `LABEL qid:QUERY INDEX:VALUE ... # comment`. Array operations (`arrays`) read
 text chunk by chunk. They never raise errors: a chunk that they do not understand is
-read again, line by line, by `diagnosis`, which raises an error that names the line or
+re-read, line by line, by `diagnosis`, which raises an error that names the line or
 returns the contents of the chunk.
 """
 
@@ -167,7 +167,7 @@ def read_chunks(
 
 
 class ListsBuilder:
-    """The arrays that grow chunk by chunk."""
+    """Builds lists from chunks of lines, in arrays that grow."""
 
     def __init__(self, num_features: int | None, labelled: bool = True) -> None:
         """Starts with no lines.

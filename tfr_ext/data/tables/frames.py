@@ -1,4 +1,4 @@
-"""Data frames: the meaning of their columns, and their values as arrays."""
+"""Converts data frames to arrays, by the meaning of their columns."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Columns:
 
 
 def is_frame(data: Any) -> bool:
-    """Tells whether data is a pandas.DataFrame, or can become one."""
+    """Returns whether data is a pandas.DataFrame, or can become one."""
     return hasattr(data, "to_pandas") or (
         hasattr(data, "columns") and hasattr(data, "iloc")
     )
@@ -107,7 +107,7 @@ def as_frame(data: Any, argument: str = "df") -> Any:
 
 
 def column_names(names: Iterable[Any], where: str = "") -> list[str]:
-    """Returns the names of columns as texts, as everything here calls them.
+    """Returns the names of columns as texts.
 
     Args:
         names: texts or numbers.
@@ -316,7 +316,7 @@ def not_a_number(column: str, value: Any, row: int, hint: str = "") -> RowError:
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Tells whether a column has numbers or truth values."""
+    """Returns whether a column has numbers or truth values."""
     import pandas
 
     return pandas.api.types.is_numeric_dtype(

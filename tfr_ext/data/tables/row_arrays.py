@@ -322,7 +322,7 @@ def as_text(name: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Tells whether a value is None, NaN or one of pandas' missing values."""
+    """Returns whether a value is None, NaN or one of pandas' missing values."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))

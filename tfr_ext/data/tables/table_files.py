@@ -1,4 +1,4 @@
-"""Tables in files: CSV and Parquet."""
+"""Reads tables from files: CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -138,19 +138,7 @@ def column_names(path: str) -> list[str]:
 
 
 def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLists]:
-    """Reads a table piece by piece.
-
-    Args:
-        path: the file.
-        columns: what its columns mean.
-        rows: see `read_files`.
-
-    Yields:
-        Lists.
-
-    Raises:
-        DataFormatError: as `read_table`.
-    """
+    """Yields the lists of a table, of about `rows` rows at a time."""
     found = column_names(path)
     row_before = 0
     begun: dict[str, int] = {}
@@ -224,11 +212,7 @@ def _read_frames(
 
 
 def _separator(path: str) -> str | None:
-    """Returns the separator of the cells of a text; None for Parquet.
-
-    Raises:
-        DataFormatError: if the name implies no format.
-    """
+    """Returns the separator of the cells of a text file; None for Parquet."""
     name = re.sub(r"\.(gz|bz2|xz)$", "", path)
     for ending, separator in _SEPARATORS.items():
         if name.endswith(ending):
@@ -243,11 +227,7 @@ def _separator(path: str) -> str | None:
 
 @contextlib.contextmanager
 def _parquet(path: str) -> Iterator[Any]:
-    """Opens a Parquet file.
-
-    Raises:
-        DataFormatError: if it is not a Parquet file.
-    """
+    """Opens a Parquet file."""
     arrow, module = (
         table_text.imported("pyarrow"),
         table_text.imported("pyarrow.parquet"),

@@ -1,4 +1,4 @@
-"""Reads the text of tables by rows, with PyArrow, and by lines, for messages."""
+"""Reads CSV text: rows with PyArrow, and lines for error messages."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class _NotTextError(Exception):
 
 
 class _Ended:
-    """A file of text to read, with a last row of marks."""
+    """A text file with a last row of marks added."""
 
     closed = False
 
@@ -181,11 +181,7 @@ def _skip_blanks(row: Any) -> str:
 
 
 def _numbers(texts: Any, name: str, hint: str) -> np.ndarray:
-    """Returns a column of texts as float64, with NaN for missing values.
-
-    Raises:
-        RowError: if a value is neither a number nor a truth value.
-    """
+    """Returns a column of texts as float64, with NaN for missing values."""
     arrow, compute = imported("pyarrow"), imported("pyarrow.compute")
     kind = arrow.float64()
     try:
@@ -215,16 +211,7 @@ def line_of(path: str, separator: str, row: int) -> int | None:
 def _rows(
     path: str, separator: str, strict: bool = False
 ) -> Iterator[tuple[int, int, list[str]]]:
-    """Yields the first and the last line of each row that is not blank, and its cells.
-
-    Args:
-        path: the file.
-        separator: what separates its cells.
-        strict: whether quotes in wrong places are errors.
-
-    Raises:
-        DataFormatError: if the text is not UTF-8 or not a table.
-    """
+    """Yields the first and last line of each row that is not blank, and its cells."""
     lines = (f"{text}\n" for _, text in text_files.read_lines(path))
     rows = csv.reader(lines, delimiter=separator, strict=strict)
     first = 1
