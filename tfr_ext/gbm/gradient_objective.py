@@ -88,7 +88,7 @@ class GradientObjective(Objective):
         row_splits: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Objective`.
+        """Returns the gradient of the loss, and positive Hessians.
 
         Raises:
             FloatingPointError: if the gradient is NaN or infinite.

@@ -64,7 +64,7 @@ class _KLObjective(Objective):
         row_splits: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Objective`."""
+        """Returns the gradient of the loss, and positive Hessians."""
         targets, factors = self._targets(labels, row_splits, weights)
         first, second = self._exact(scores, targets)
         distances = scores - special.logit(targets)

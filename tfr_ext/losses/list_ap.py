@@ -99,13 +99,13 @@ class ListAPLoss(base.ListwiseLoss):
         self._objective = precision.MAP(relevance_threshold=relevance_threshold)
 
     def relaxed_metric(self) -> RelaxedMetric:
-        """See `RankingLoss`."""
+        """Returns average precision, which the loss relaxes."""
         return RelaxedMetric(self._objective, self.call, self.SHARPNESS)
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         relevant = self._objective.item_values(labels)
         real = tf.cast(mask, scores.dtype)
         found, items = self._in_bins(_from_best(scores, mask), relevant, real)

@@ -107,7 +107,7 @@ class WassRankLoss(base.ListwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         problem = self._problem
         has_item = tf.reduce_any(mask, axis=1, keepdims=True)
 
@@ -133,5 +133,5 @@ class WassRankLoss(base.ListwiseLoss):
         return distance(scores)
 
     def diagnostics(self) -> list[tf.keras.metrics.Metric]:
-        """See `RankingLoss`."""
+        """Returns the metric of how far the iterations are from convergence."""
         return [SinkhornErrorMetric(**self._problem.get_config(), ragged=self._ragged)]

@@ -47,7 +47,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
         self._parts = parts
 
     def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`.
+        """Creates the weights.
 
         Raises:
             ValueError: if the axis to normalise is not the last one.
@@ -58,7 +58,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
             raise ValueError(f"`axis` must be the last axis. Received: {self.axis}.")
 
     def add_weight(self, *args: Any, **kwargs: Any) -> tf.Variable:
-        """See `tf.keras.layers.Layer`."""
+        """Adds a weight; moving statistics are the same on all replicas."""
         if not which_keras.IS_KERAS_2 and not kwargs.get("trainable", True):
             # All replicas set the moving statistics to the same value, which Keras 3
             # must be told.
@@ -113,7 +113,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
         return tf.cast(outputs, inputs.dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """See `tf.keras.layers.Layer`."""
+        """Returns the shape of the items or, with `parts`, of all three outputs."""
         width = tuple(input_shape)[-1:]
         return [input_shape, width, width] if self._parts else input_shape
 
@@ -160,7 +160,7 @@ class NormalizedDense(tf.keras.layers.Dense):
         self.input_spec = None  # That of `Dense` is for one input.
 
     def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`."""
+        """Creates the weights."""
         super().build(input_shape[0])
         self.input_spec = None
 
@@ -179,7 +179,7 @@ class NormalizedDense(tf.keras.layers.Dense):
         return self.activation(tf.nn.bias_add(product, bias))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """See `tf.keras.layers.Layer`."""
+        """Returns the shape of the outputs."""
         return super().compute_output_shape(input_shape[0])
 
 

@@ -204,7 +204,7 @@ class ResumableDraws(tf.keras.layers.Layer):
         self._seed = seed
 
     def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`."""
+        """Creates the counter of calls."""
         self._calls = self.add_weight(
             name="calls",
             shape=[],

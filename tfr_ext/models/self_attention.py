@@ -75,7 +75,7 @@ class SelfAttention(tf.keras.layers.Layer):
         self.supports_jit = not compact
 
     def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`."""
+        """Creates the weights."""
         lists = [None, None, input_shape[0][-1]]
         if which_keras.IS_KERAS_2:
             self._attention._build_from_signature(
@@ -119,7 +119,7 @@ class SelfAttention(tf.keras.layers.Layer):
         return None if self._compact else layers.symbolic.reshape(inputs[1], [-1])
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """See `tf.keras.layers.Layer`."""
+        """Returns the shape of the items."""
         return input_shape[0]
 
     def get_config(self) -> dict[str, Any]:

@@ -194,7 +194,7 @@ class Objective(Metric):
     def per_list(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `Metric`."""
+        """Computes the metric of the exact ranking, ties by position."""
         values = self.real_values(labels, mask)
         if not self.is_cost:
             # An item that is not retrieved is at no rank; for a cost it ranks last.
@@ -218,7 +218,7 @@ class Graded(Objective):
     """An objective of graded labels; a list without a label above 0 is empty."""
 
     def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
-        """See `Objective`."""
+        """Returns which lists have no label above 0, `[batch]` bool."""
         # False for NaN, so that NaN stays visible.
         return tf.reduce_max(labels, axis=1) <= 0
 
@@ -234,12 +234,12 @@ class Binary(Objective):
     relevance_threshold: float = 1.0
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
-        """See `Objective`."""
+        """Returns 1 for a relevant item, else 0; NaN for a label that is NaN."""
         relevant = tf.cast(labels >= self.relevance_threshold, labels.dtype)
         return tf.where(tf.math.is_nan(labels), labels, relevant)
 
     def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
-        """See `Objective`."""
+        """Returns which lists have no relevant item, `[batch]` bool."""
         return tf.reduce_max(labels, axis=1) < self.relevance_threshold
 
     def _require_cut_off(self) -> None:

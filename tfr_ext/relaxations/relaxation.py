@@ -106,7 +106,7 @@ class Indicators(Relaxation):
         scores: tf.Tensor,
         mask: tf.Tensor,
     ) -> tf.Tensor:
-        """See `Relaxation`."""
+        """Returns the metric of each list, `[batch]`, differentiable in the scores."""
         num_ranks = masked.num_ranks(labels, objective.topn)
         if self.ANY_NUM_RANKS and objective.topn is not None:
             if not isinstance(num_ranks, int):
@@ -147,12 +147,12 @@ class Positions(Relaxation):
         scores: tf.Tensor,
         mask: tf.Tensor,
     ) -> tf.Tensor:
-        """See `Relaxation`."""
+        """Returns the metric of each list, `[batch]`, differentiable in the scores."""
         positions = self.positions(scores, mask)
         return objective.at_positions(positions, labels, mask, self.beta)
 
     def check_fits(self, objective: Objective) -> None:
-        """See `Relaxation`."""
+        """Checks that the objective can be computed from positions, and uses `beta`."""
         objective.check_positions()
         checks.has_effect(
             "beta",
@@ -195,7 +195,7 @@ class FromFunction(Relaxation):
         scores: tf.Tensor,
         mask: tf.Tensor,
     ) -> tf.Tensor:
-        """See `Relaxation`."""
+        """Returns the metric of each list, `[batch]`, differentiable in the scores."""
         assert callable(self.function)
         found = self.function(scores, mask)
         if found.shape.rank == 2:

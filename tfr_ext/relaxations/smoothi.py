@@ -164,7 +164,7 @@ class SmoothI(Indicators):
     def indicators(
         self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns rank indicators, `[batch, num_ranks, list]`."""
         return smoothi(
             scores, mask, num_ranks, self.now("alpha"), self.delta, self.stop_gradient
         )
@@ -176,7 +176,7 @@ class SmoothI(Indicators):
         values: tf.Tensor,
         num_ranks: masked.Size,
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns the expected value at each rank, `[batch, num_ranks]`."""
         return smoothi_expectation(
             scores,
             mask,
@@ -188,7 +188,7 @@ class SmoothI(Indicators):
         )
 
     def check_fits(self, objective: Objective) -> None:
-        """See `Relaxation`."""
+        """Checks that `delta` and `stop_gradient` have an effect."""
         # The first rank has no ranks before it.
         for argument in ("delta", "stop_gradient"):
             checks.has_effect(

@@ -205,7 +205,7 @@ class ModelConfig(Settings):
             )
 
     def left_out(self, name: str) -> Any:
-        """See `Settings`; for some settings it depends on the scorer."""
+        """Returns the default of a setting, which may depend on the scorer."""
         default = presets.PRESETS[self.model].defaults.get(name)
         return super().left_out(name) if default is None else default
 

@@ -241,12 +241,12 @@ class FileSource(Source):
 
     @classmethod
     def holds_out(cls, config: DataConfig) -> bool:
-        """See `Source`."""
+        """Returns whether 'valid' or 'test' is chosen at random."""
         return not (config.valid_path and config.test_path)
 
     @property
     def splits(self) -> Collection[str]:
-        """See `Source`."""
+        """The splits for which files are named."""
         return [split for split in SPLITS if paths(self.config, split)]
 
     def files(self, split: str) -> list[str]:
@@ -266,7 +266,7 @@ class FileSource(Source):
         return find_files(patterns)
 
     def divide(self, piece_bytes: int) -> Division:
-        """See `Source`."""
+        """Divides the files of all splits into pieces."""
         if "train" not in self.splits:
             dataset = given("dataset", self.config.dataset)
             raise ValueError(f"{dataset} needs `train_path`.")

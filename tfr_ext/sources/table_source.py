@@ -48,7 +48,7 @@ class TableSource(FileSource):
         )
 
     def know(self, columns: Collection[str]) -> None:
-        """See `Source`; `feature_columns` comes first."""
+        """Sets the feature columns, unless `feature_columns` names them."""
         if self._columns.features is None:
             features = tuple(columns)
             self._columns = dataclasses.replace(self._columns, features=features)
@@ -109,11 +109,11 @@ class TablePiece(Piece):
     columns: Columns
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
-        """See `Piece`."""
+        """Reads the lists of the file."""
         yield table_files.read_file(self.path, self.columns)
 
     def locate(self, query_id: str) -> str:
-        """See `Piece`."""
+        """Returns where a query is, for messages."""
         return self.path
 
 

@@ -157,11 +157,11 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         restore_best(model, self._directory, self.progress)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Starts the clock of `minutes`."""
         self._saved_at = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Restores the metrics of a partial epoch."""
         if self._partial:  # Keras has just reset the metrics.
             _read(_metrics(self.model), self._partial, files=self._files)
             self._partial = ""
@@ -169,7 +169,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Saves a partial epoch when it is due or a shutdown is requested.
 
         Raises:
             KeyboardInterrupt: if training is asked to end.
@@ -190,7 +190,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         return self._done if epoch == self.progress.epochs else 0
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Keeps the best weights, stops early, and saves when it is due.
 
         Raises:
             KeyboardInterrupt: if training is asked to end.
@@ -216,7 +216,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             termination.end()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Saves the last epoch, if `every` left it out."""
         if self.progress.epochs % self._every:
             self._save_all()
 

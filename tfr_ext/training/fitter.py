@@ -311,13 +311,13 @@ class LateTensorBoard(tf.keras.callbacks.Callback):
         self._validated: dict[str, Any] = {}
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Keeps the results, or passes them on to TensorBoard."""
         self._validated = logs or {}
         if self._board is not None:
             self._board.on_test_end(logs)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Passes the logs on to TensorBoard, started if need be."""
         if self._board is None:
             self._board = tf.keras.callbacks.TensorBoard(
                 self._directory, write_graph=False
@@ -332,7 +332,7 @@ class LateTensorBoard(tf.keras.callbacks.Callback):
         self._board.on_epoch_end(epoch, logs)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Closes TensorBoard."""
         if self._board is not None:
             self._board.on_train_end(logs)
             self._board = None  # `fit` may be called again.

@@ -202,12 +202,12 @@ class Pace(tf.keras.callbacks.Callback):
         self._handed_out: collections.deque[tuple[int, Any]] = collections.deque()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Forgets the steps of the epoch before."""
         self._epoch = epoch
         self._handed_out.clear()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Waits for an earlier step, and checks its loss.
 
         Raises:
             FloatingPointError: if the loss of a step is NaN or infinite.
@@ -223,7 +223,7 @@ class Pace(tf.keras.callbacks.Callback):
             self._check(loss, f"about batch {done + 1}")
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Checks the loss of the epoch.
 
         Raises:
             FloatingPointError: if the loss of the epoch is NaN or infinite.
@@ -256,7 +256,7 @@ class ValidationHere(tf.keras.callbacks.Callback):
         self._aside = concurrent.futures.ThreadPoolExecutor(1)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Validates, and adds the results to the logs."""
         weights = self.model.get_weights()
         found = self._aside.submit(self._evaluated, weights).result()
         if logs is not None:

@@ -56,7 +56,7 @@ class ServedFitter(fitter.Fitter):
         self._cluster = parameter_servers.own_cluster()
 
     def train_and_validate(self, verbose: int = 0) -> Any:
-        """See `Fitter`."""
+        """Trains, validates after each epoch, and returns the best epoch's model."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(parameter_servers.watched_workers(self._cluster))
             for text in _HIDDEN:

@@ -104,7 +104,7 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         arguments = self._arguments
         t = labels / arguments["max_label"]
         weights = class_weights.of_items(

@@ -106,7 +106,7 @@ class PairwiseKLBinomialLoss(base.ItemwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each item, `[batch, list]`."""
         arguments = self._arguments
         return divergences.binomial_hinge(
             divergences.logits(scores, arguments["from_logits"]),
@@ -199,7 +199,7 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each item, `[batch, list]`."""
         arguments = self._arguments
         return divergences.gaussian_hinge(
             divergences.probabilities(scores, arguments["from_logits"]),

@@ -108,7 +108,7 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each item, `[batch, list]`."""
         arguments = self._arguments
         p = labels / arguments["max_label"]
         weights = class_weights.of_items(

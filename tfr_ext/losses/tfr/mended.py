@@ -235,7 +235,7 @@ class Pairwise(Itemwise):
         return weights
 
     def caveats(self) -> list[str]:
-        """See `TFRLoss`."""
+        """Returns the remaining faults, those of lambda weights too, one per line."""
         by_rank = self._lambda_weight is not None and not isinstance(
             self._lambda_weight, losses_impl.LabelDiffLambdaWeight
         )
@@ -246,12 +246,12 @@ class Sampled(TFRLoss):
     """A loss that adds Gumbel noise to the scores."""
 
     def __init__(self, *args: Any, **kwargs: Any):
-        """See `TFRLoss`."""
+        """Initialises the loss."""
         super().__init__(*args, **kwargs)
         self._gumbel_sampler = computations.GumbelSampler(
             self.name, self._sample_size, self._gumbel_temperature, self._seed
         )
 
     def caveats(self) -> list[str]:
-        """See `TFRLoss`."""
+        """Returns the remaining faults, those of the sampling too, one per line."""
         return [RANDOM]

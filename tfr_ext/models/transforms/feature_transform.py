@@ -228,12 +228,12 @@ class Concatenated(FeatureTransform):
         super().build(input_shape)
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Returns the outputs of all parts, one after the other."""
         outputs = [part.transform(features, real) for part in self.parts]
         return tf.concat(outputs, axis=-1)
 
     def carried(self, columns: np.ndarray) -> np.ndarray:
-        """See `FeatureTransform`."""
+        """Maps entries of features to the features of all parts."""
         return np.concatenate([part.carried(columns) for part in self.parts], axis=-1)
 
     def get_config(self) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Standard(FittedTransform):
 
     @property
     def num_features(self) -> int:
-        """See `FittedTransform`."""
+        """Number of features that have statistics."""
         return len(self._mean)
 
     def _build_statistics(self) -> None:
@@ -57,7 +57,7 @@ class Standard(FittedTransform):
         self._std_weight = self._statistic("std", self._std)
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Standardises features."""
         mean, std = self._mean_weight, self._std_weight
         # Halved first, as the difference of two float32 numbers may overflow.
         centred = features / 2 - mean / 2
@@ -118,7 +118,7 @@ class Quantile(FittedTransform):
 
     @property
     def num_features(self) -> int:
-        """See `FittedTransform`."""
+        """Number of features that have statistics."""
         return len(self._quantiles)
 
     def _build_statistics(self) -> None:
@@ -127,7 +127,7 @@ class Quantile(FittedTransform):
         )
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Returns the share of training items with lower values."""
         quantiles = tf.convert_to_tensor(self._weight)
         steps = quantiles.shape[1] - 1
         shape = tf.shape(features)
@@ -203,14 +203,14 @@ class FillMissing(FittedTransform):
 
     @property
     def num_features(self) -> int:
-        """See `FittedTransform`."""
+        """Number of features that have statistics."""
         return len(self._mean)
 
     def _build_statistics(self) -> None:
         self._mean_weight = self._statistic("mean", self._mean)
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Fills in means, and appends the indicators."""
         missing = tf.math.is_nan(features)
         mean = tf.convert_to_tensor(self._mean_weight)
         filled = tf.where(missing, mean, features)
@@ -220,7 +220,7 @@ class FillMissing(FittedTransform):
         return tf.concat([filled, tf.cast(told, filled.dtype)], axis=-1)
 
     def carried(self, columns: np.ndarray) -> np.ndarray:
-        """See `FeatureTransform`; what is appended is made from no feature."""
+        """Maps entries of features; an indicator is made from no feature."""
         shape = [*columns.shape[:-1], len(self._indicators)]
         return np.concatenate([columns, np.zeros(shape, columns.dtype)], axis=-1)
 

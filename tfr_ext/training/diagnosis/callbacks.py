@@ -85,7 +85,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         self._warn = warn
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Takes the batches, and traces the measurement.
 
         Raises:
             ValueError: if there is no loss object, or no batch.
@@ -115,7 +115,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         self._run = tf.function(run, reduce_retracing=True)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Adds the figures to the logs, and warns."""
         logs = {} if logs is None else logs
         local = self.model.distribute_strategy.experimental_local_results
         measured = measures.of_all(
@@ -156,6 +156,6 @@ class LossWatch(tf.keras.callbacks.Callback):
         self._warnings = epochs.EpochWarnings()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Warns if the loss stays the same."""
         for line in self._warnings({"loss": float((logs or {}).get("loss", 0.0))}):
             self._warn(f"After epoch {epoch + 1}: {line}")
