@@ -59,11 +59,7 @@ def training_config(params: Mapping[str, Any]) -> TrainingConfig:
 
 
 def _other_settings(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the parameter `settings`, after a check of its names.
-
-    Raises:
-        ValueError: if it is no mapping, or a name is no setting or a parameter's.
-    """
+    """Returns the parameter `settings`, after a check of its names."""
     others = {} if params["settings"] is None else params["settings"]
     if not isinstance(others, Mapping):
         raise ValueError(

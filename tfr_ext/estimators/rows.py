@@ -1,4 +1,4 @@
-"""Converts the rows that an estimator is given to lists."""
+"""Converts the rows given to an estimator to lists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_EVAL_SET = {
 
 
 def taken(X: Any, name: str = "X") -> Any:
-    """Returns features as they are given; a data frame, with texts as its names.
+    """Returns features as given; a data frame gets texts as column names.
 
     Args:
         X: features.
@@ -118,7 +118,7 @@ def lists(
 
 
 def any_groups(X: Any) -> list[int]:
-    """Returns sizes of lists for a model to which lists do not matter."""
+    """Returns list sizes for a model whose scores do not depend on the list."""
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     return [_ROWS] * (rows // _ROWS) + [rows % _ROWS] * (rows % _ROWS > 0)
 

@@ -1,4 +1,4 @@
-"""Files and pickles of a ranker: they say which versions wrote them."""
+"""Saves, loads and pickles a ranker, with the versions that wrote it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def read(directory: str, kind: type[_T]) -> _T:
 
 
 def state(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what pickle holds of a ranker with these attributes.
+    """Returns the pickled state of a ranker with these attributes.
 
     The model is pickled by itself, so that the versions can be read even if this Keras
     cannot load it.

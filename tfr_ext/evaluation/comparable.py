@@ -1,4 +1,4 @@
-"""How runs are compared, and whether they can be: queries, metrics and convention."""
+"""Checks that runs can be compared: queries, folds, metrics and convention."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_SIDED = "one-sided"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What to compare, and how.
+    """Options of a comparison.
 
     Attributes:
         metrics: names such as 'ndcg_10'; by default those that all runs have.
@@ -208,11 +208,7 @@ def _of_collection(
 
 
 def _check_what_is_left_out(members: Sequence[Evaluated]) -> None:
-    """Checks that as much was cut off the lists of a query in each directory.
-
-    Raises:
-        ValueError: if not.
-    """
+    """Checks that the lists of a query are cut alike in each directory."""
     first: dict[frozenset[str], Evaluated] = {}
     for member in members:
         other = first.setdefault(frozenset(member.queries), member)
@@ -225,7 +221,7 @@ def _check_what_is_left_out(members: Sequence[Evaluated]) -> None:
 
 
 def seed_notes(run: Run) -> list[str]:
-    """Returns notes about what looks wrong with the seeds of a run."""
+    """Returns notes about suspicious seeds of a run."""
     notes = []
     for fold in run.folds:
         seen: dict[int, str] = {}

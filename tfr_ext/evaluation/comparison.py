@@ -361,12 +361,7 @@ def _standard_error(fold_means: np.ndarray) -> float | None:
 def _seed_deviation(
     members: Sequence[Sequence[run_files.Evaluated]], folds: Sequence[np.ndarray]
 ) -> float | None:
-    """Returns the standard deviation, over seeds, of the mean over folds.
-
-    Args:
-        members: the evaluations of each fold that counts.
-        folds: the values of each, `[seeds, queries]`.
-    """
+    """Returns the standard deviation, over seeds, of the mean over folds."""
     numbers = {len(fold) for fold in folds}
     if len(numbers) > 1 or numbers == {1}:
         return None

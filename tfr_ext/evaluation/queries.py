@@ -42,7 +42,7 @@ TIES_BY_NAME = "by document name"
 
 @dataclasses.dataclass(frozen=True)
 class Convention:
-    """What the metrics of a run mean.
+    """The convention of metrics: gains, empty lists, relevance and ties.
 
     Attributes:
         gain: the gain of NDCG, 'exponential' or 'linear'.
@@ -171,7 +171,7 @@ def need_max_label(names: Iterable[str]) -> bool:
 
 
 def binary_names(names: Iterable[str]) -> list[str]:
-    """Returns the names of the metrics that only know relevant and irrelevant items.
+    """Returns the names of the metrics of binary relevance.
 
     Examples:
         >>> binary_names(['ndcg_10', 'precision@5', 'map'])
@@ -264,13 +264,10 @@ def per_query(
 def _in_order_of_ties(
     lists: RankingLists, scores: np.ndarray, ties: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Puts the items of each list in the order in which they rank at equal scores.
+    """Returns labels and scores, in the order of rank at equal scores.
 
     Those that are not retrieved come last, ordered by label: if they were in the order
     of the judgements, a run could gain from what it lacks.
-
-    Returns:
-        The labels and the scores in that order.
     """
     missing = scores == -np.inf
     if ties == TIES_BY_POSITION and not missing.any():
@@ -342,11 +339,7 @@ def parse_names(names: Sequence[str], argument: str = "metrics") -> list[str]:
 def _metrics_by_name(
     names: Iterable[str], argument: str = "names"
 ) -> dict[str, type[objectives.Metric]]:
-    """Returns metrics by their plain names, each once.
-
-    Raises:
-        ValueError: if the names are one text, or one is unknown.
-    """
+    """Returns metrics by their plain names, each once."""
 
     def checked(argument: str, name: str) -> tuple[str, type[objectives.Metric]]:
         metric, _ = objectives.parse(name, argument)

@@ -18,7 +18,7 @@ import numpy as np
 from tfr_ext.core import decimals, json_files, telling
 from tfr_ext.data import text_files
 
-# Number of characters of a run's name from which on its middle is cut out.
+# Longer names of runs, in characters, lose their middle.
 LONGEST_NAME = 200
 # The types of the entries of a metrics.json.
 _KINDS: json_files.Kinds = {
@@ -281,12 +281,7 @@ def _read_report(path: str) -> dict[str, Any]:
 def _read_table(
     path: str, key: str, any_number: bool = False
 ) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Reads a tab-separated file of numbers with a header.
-
-    Args:
-        path: the file.
-        key: name of the first column, whose cells must be distinct.
-        any_number: whether NaN and infinity are allowed.
+    """Reads a tab-separated file of numbers, whose first column is headed `key`.
 
     Returns:
         The cells of the first column, as `text_files.encoded_name` writes them, and the

@@ -138,9 +138,9 @@ def p_value(
 
 
 def direction(a: npt.ArrayLike, b: npt.ArrayLike, test: str = "t") -> np.ndarray:
-    """Returns the sign of the quantity that a test looks at, 1 where `a` is greater.
+    """Returns the sign of the statistic of a test, 1 where `a` is greater.
 
-    The quantity is the mean difference or, for 'wilcoxon', the difference of rank sums.
+    It is the mean difference or, for 'wilcoxon', the difference of rank sums.
 
     Args:
         a: values per query, `[..., queries]`.

@@ -1,4 +1,4 @@
-"""Trains trees with LightGBM and CatBoost, and watches a metric of our own."""
+"""Trains LightGBM and CatBoost, and keeps the trees that are best by our metrics."""
 
 from __future__ import annotations
 

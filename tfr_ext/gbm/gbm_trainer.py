@@ -1,4 +1,4 @@
-"""Training of gradient-boosted trees as settings describe it."""
+"""Trains gradient-boosted trees as the settings say."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _KNOWN = {
 
 @dataclasses.dataclass(frozen=True)
 class GbmResult:
-    """What a training run of trees returns.
+    """Result of a training run of trees.
 
     Attributes:
         metrics: the mean of each metric, by split ('valid' and 'test').
@@ -234,11 +234,7 @@ def _boost(
 
 
 def _check_labels(config: GbmConfig, splits: data_splits.Splits) -> float:
-    """Checks the labels and weights, and returns the highest label.
-
-    Raises:
-        ValueError: if they do not fit the objective.
-    """
+    """Checks the labels and weights, and returns the highest label."""
     everything: list[Any] = [splits.train, splits.valid, splits.test]
     labels = wanted_labels.from_config(config.data)
     highest = labels.highest(config.evaluation.max_label, everything)
@@ -296,12 +292,7 @@ def _with_max_label(config: GbmConfig, highest: float) -> dict[str, Any]:
 
 
 def _objective(config: GbmConfig, params: Mapping[str, Any]) -> Objective | None:
-    """Returns the objective; None for one of the library's own.
-
-    Raises:
-        ValueError: if there is no such objective, it has no such parameter, or the
-            library is not installed.
-    """
+    """Returns the objective; None for one of the library's own."""
     name = config.objective
     if name in _KNOWN:
         for one in params:

@@ -1,4 +1,4 @@
-"""Any ranking loss as an objective of LightGBM, through its gradient in TensorFlow."""
+"""Ranking losses as objectives of LightGBM, through their TensorFlow gradients."""
 
 from __future__ import annotations
 

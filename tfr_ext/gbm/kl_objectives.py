@@ -28,12 +28,7 @@ class _KLObjective(Objective):
     def _exact(
         self, scores: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the first and second derivatives of the divergence of each item.
-
-        Args:
-            scores: the scores.
-            targets: the probabilities that labels stand for.
-        """
+        """Returns the first and second derivatives of the divergence of each item."""
 
     def exact(
         self,
@@ -46,12 +41,6 @@ class _KLObjective(Objective):
 
         The second derivatives are the diagonal of the Hessian, and all of it, as no
         item's term depends on another's score. They may be negative.
-
-        Args:
-            scores: see `derivatives`.
-            labels: see `derivatives`.
-            row_splits: see `derivatives`.
-            weights: see `derivatives`.
         """
         targets, factors = self._targets(labels, row_splits, weights)
         first, second = self._exact(scores, targets)
@@ -103,7 +92,7 @@ class _KLObjective(Objective):
     def _weights(
         self, weights: np.ndarray, labels: np.ndarray, query: np.ndarray
     ) -> np.ndarray:
-        """Returns what the weights of items mean to the loss, for each item."""
+        """Returns the weights of the loss for each item."""
         return np.asarray(weights, np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Schedules of a loss's parameters: a callback that applies them, and one schedule."""
+"""A callback that applies schedules of a loss's parameters, and one schedule."""
 
 from __future__ import annotations
 

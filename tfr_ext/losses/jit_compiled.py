@@ -1,4 +1,4 @@
-"""Losses that XLA compiles, in a training step that TensorFlow runs as usual."""
+"""Compiles a loss with XLA, inside an ordinary training step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfr_ext.core.inputs import TensorLike
 
 @which_keras.register
 class JitCompiledLoss(tf.keras.losses.Loss):
-    """A ranking loss whose value and gradient XLA compiles, and nothing around it.
+    """A ranking loss whose value and gradient are compiled by XLA.
 
     A loss is many small operations, and where lists are short, starting them takes
     longer than computing them. XLA makes a few of them. It does so anew for each shape

@@ -121,11 +121,7 @@ class ListAPLoss(base.ListwiseLoss):
     def _in_bins(
         self, from_best: tf.Tensor, relevant: tf.Tensor, real: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the mass of the relevant items, and of all items, in each bin.
-
-        Both are `[batch, bins]`. An item is in two bins only, so no
-        `[batch, bins, list]` tensor is needed.
-        """
+        """Returns the masses `[batch, bins]` of relevant and of all items per bin."""
         batch, last = tf.shape(from_best)[0], self._num_bins - 1
         place = from_best * last
         lower = tf.minimum(tf.floor(tf.stop_gradient(place)), last - 1)

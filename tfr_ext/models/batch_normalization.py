@@ -123,13 +123,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
         return {**config, "parts": True} if self._parts else config
 
     def _move(self, found: Sequence[tf.Tensor], some: tf.Tensor) -> list[tf.Tensor]:
-        """Moves the statistics towards those of some items, and returns the latter.
-
-        Args:
-            found: mean and variance of the items.
-            some: whether there are any items. Without items, the moving statistics are
-                returned and stay unchanged.
-        """
+        """Updates the moving statistics; returns those to use, even without items."""
         values = []
         for moving, now in zip((self.moving_mean, self.moving_variance), found):
             before = tf.convert_to_tensor(moving)
@@ -317,10 +311,10 @@ def _backwards(
     of_gamma: tf.Tensor,
     of_beta: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns by what the statistics change the gradient of the items.
+    """Returns terms of the gradient of the items that come from the statistics.
 
     Returns:
-        What is multiplied by the centred items and added, and what is subtracted.
+        The factor of the centred items, which is added, and a shift to subtract.
     """
     count = tf.cast(tf.shape(x)[0], x.dtype)
     slope = -scale * inverse * tf.math.divide_no_nan(of_gamma, count)

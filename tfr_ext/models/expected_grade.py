@@ -1,4 +1,4 @@
-"""From a distribution over grades to one score."""
+"""Scores items by the expected grade of a distribution over grades."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def versions() -> dict[str, str]:
 
 
 def other_versions(saved: Mapping[str, Any]) -> str:
-    """Returns why a saved model cannot be loaded, and how it can, if versions differ.
+    """Returns why versions prevent loading a saved model, and what to do.
 
     Args:
         saved: what `versions` returned when it was saved.
@@ -120,11 +120,7 @@ def load(path: str, saved_by: Mapping[str, Any] | None = None) -> tf.keras.Model
 
 
 def _config(path: str) -> Any:
-    """Returns the configuration in a file that is whole.
-
-    Raises:
-        ValueError: if it is not.
-    """
+    """Returns the configuration in a file, after checks that the file is whole."""
     expected = f"{path}: expected a model in Keras's zip format, whole and as saved."
     if not os.path.isfile(path):
         there = "a directory" if os.path.isdir(path) else "no file"

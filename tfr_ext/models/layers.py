@@ -316,7 +316,7 @@ def all_layers(model: object) -> list[Any]:
 
 
 def told_across_lists(model: object) -> bool:
-    """Returns whether a layer of a model says that an item's output needs its list.
+    """Returns whether a layer of a model declares that an output needs its list.
 
     Such a layer has an attribute `ACROSS_LISTS` that is true.
 

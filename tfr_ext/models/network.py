@@ -120,13 +120,7 @@ class NetworkScorer(ItemScorer):
         example_features: dict[str, tf.Tensor],
         to_dense: bool = False,
     ) -> Any:
-        """Returns all features of the items, normalised if so wanted.
-
-        Args:
-            context_features: see `CompactScorer`.
-            example_features: see there.
-            to_dense: whether `_dense` takes them.
-        """
+        """Returns the joined features of the items, normalised if so set."""
         x = self._joined(context_features, example_features)
         return self._normalized(
             x, "input_normalization", parts=to_dense, dtype="float32"
@@ -146,13 +140,7 @@ class NetworkScorer(ItemScorer):
         return x
 
     def _hidden(self, x: Any, sizes: Sequence[int], to_dense: bool = False) -> Any:
-        """Returns the outputs of hidden layers, each normalised and dropped out.
-
-        Args:
-            x: the items.
-            sizes: number of units of each layer.
-            to_dense: whether `_dense` or `_output` takes the outputs.
-        """
+        """Returns the outputs of hidden layers, each normalised and dropped out."""
         for i, size in enumerate(sizes, 1):
             x = self._dense(x, size, self._activation, f"hidden_{i}")
             parts = not self._dropout and (to_dense or i < len(sizes))

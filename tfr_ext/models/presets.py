@@ -1,4 +1,4 @@
-"""Scorers by name, with the defaults of each."""
+"""Scorers by name, each with its defaults."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ OPTIONS = tuple(sorted({name for p in PRESETS.values() for name in p.defaults}))
 
 
 def completed(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options of a preset, with its defaults where none are given.
+    """Returns the options of a preset, completed by its defaults.
 
     Args:
         model: name of the preset.

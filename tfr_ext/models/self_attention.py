@@ -34,7 +34,7 @@ class SelfAttention(tf.keras.layers.Layer):
         TensorShape([3, 2])
     """
 
-    # An item's output depends on its list, see `layers.told_across_lists`.
+    # An item's output depends on its list.
     ACROSS_LISTS = True
 
     def __init__(
@@ -86,14 +86,14 @@ class SelfAttention(tf.keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        """Lets items attend to each other.
+        """Lets items attend to the items of their list.
 
         Args:
             inputs: items `[items, features]`, and the mask of real items
                 `[batch, list]`.
 
         Returns:
-            What each item attends to, `[items, features]`; 0 at padding.
+            The attended features of each item, `[items, features]`; 0 at padding.
         """
         items, mask = inputs
         width = items.shape[-1]

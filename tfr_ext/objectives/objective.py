@@ -46,7 +46,7 @@ class Metric(Declared, abc.ABC):
     EMPTY: ClassVar[str] = ""
     # Why no loss optimises it; empty if losses can.
     NO_LOSS: ClassVar[str] = ""
-    # What losses compute it from: expected values at 'ranks', or 'positions' of items.
+    # The inputs of losses: expected values at 'ranks', or 'positions' of items.
     READINGS: ClassVar[tuple[str, ...]] = ()
     # The gain of labels that is part of its definition.
     LABEL_GAIN: ClassVar[str | None] = None
@@ -182,7 +182,7 @@ class Objective(Metric):
         """
 
     def as_loss(self, value: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Returns what a loss minimises: 0, without gradient, on empty lists.
+        """Returns the value to minimise: 0, without gradient, on empty lists.
 
         Args:
             value: the metric of each list, `[batch]`.

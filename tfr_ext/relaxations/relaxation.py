@@ -54,7 +54,7 @@ class Relaxation(Declared, abc.ABC):
         """
 
     def smooth(self) -> Relaxation:
-        """Returns the relaxation with its own, relaxed value; by default itself."""
+        """Returns the relaxation with its relaxed value; by default itself."""
         return self
 
 

@@ -245,14 +245,7 @@ def _logits_and_keep(
 def _indicators(
     logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size, stop_gradient: bool
 ) -> tf.Tensor:
-    """Returns rank indicators, `[batch, rows, list]`.
-
-    Args:
-        logits: logits of rank 1, see `tfr_ext.relaxations.smoothi`, `[batch, list]`.
-        keep: the factor of an item that gets no mass, `[batch, list]`.
-        rows: number of ranks.
-        stop_gradient: whether the products are constant in the backward pass.
-    """
+    """Returns rank indicators, `[batch, rows, list]`, from the logits of rank 1."""
     # What the product is held constant in has no second derivative.
     once = differentiable_once if stop_gradient else tf.custom_gradient
 
@@ -276,11 +269,7 @@ def _indicators(
 def _indicator_rows(
     logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs the recursion, and keeps all rows.
-
-    Returns:
-        Products and indicators of each rank, both `[rows, batch, list]`.
-    """
+    """Runs the recursion; returns products and indicators, `[rows, batch, list]`."""
 
     def step(r, product, products, outputs):  # noqa: ANN001
         indicator = smoothi_fast.softmax(logits * product)

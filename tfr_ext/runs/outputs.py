@@ -1,4 +1,4 @@
-"""The results of a run: the files that say how good it is, and the tables printed."""
+"""Writes and prints the results of a run: metrics, rankings and curves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfr_ext.evaluation import queries, trec, trec_names
 from tfr_ext.runs.owned_files import OwnedFiles
 from tfr_ext.version import __version__
 
-# What the last step of a run writes, after training. The first is written last: without
+# Files of the last step of a run, after training. The first is written last: without
 # it, the run is not finished.
 RESULTS = (
     "metrics.json",
@@ -31,7 +31,7 @@ RESULTS = (
     "qrels.valid.trec",
     "curves.png",
 )
-# What a command writes that evaluates and does not train.
+# Files of a command that evaluates and does not train.
 EVALUATED = tuple(n for n in RESULTS if n not in ("history.tsv", "curves.png"))
 
 
@@ -46,7 +46,7 @@ def write_evaluation(
     best_epoch: int,
     convention: queries.Convention,
 ) -> dict[str, Any]:
-    """Evaluates a model, and writes all files of a run that tell how good it is.
+    """Evaluates a model, and writes the files with its results.
 
     Args:
         config: the settings of the run.
@@ -60,7 +60,7 @@ def write_evaluation(
         convention: what the metrics mean.
 
     Returns:
-        What `metrics.json` says of any run, for `finish`.
+        The content of `metrics.json` that all runs have, for `finish`.
     """
     directory = files.directory
     names = queries.parse_names(config.evaluation.metrics)

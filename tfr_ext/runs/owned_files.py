@@ -1,4 +1,4 @@
-"""The files of a command in a directory: it replaces and removes no others.
+"""Tracks a command's files, so that it replaces and removes no others.
 
 A command records the names of its files in the directory before it writes the first of
 them. A file with such a name that is not in the record belongs to somebody else.

@@ -127,7 +127,7 @@ class RunDirectory:
         return _is_finished(self.files.directory)
 
     def finished(self) -> dict[str, Any] | None:
-        """Says that the run is finished, and returns its `metrics.json`.
+        """Prints that the run is finished, and returns its `metrics.json`.
 
         Returns:
             The content; None if the run is not finished, or is to be overwritten.

@@ -80,7 +80,7 @@ def is_of_training(text: str, command: str) -> bool:
 
 
 def is_in_memory(text: str) -> bool:
-    """Tells whether `of_training` returned a text for lists in memory."""
+    """Returns whether `of_training` returned a text for lists in memory."""
     return text.startswith(_IN_MEMORY)
 
 
@@ -121,7 +121,7 @@ def differences(text: str, config: Settings) -> list[str]:
 
 
 def changed(then: Any, now: Any) -> str:
-    """Returns what messages say of a difference."""
+    """Returns a difference as messages show it."""
     return f"{then} then, {now} now"
 
 

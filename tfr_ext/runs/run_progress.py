@@ -1,4 +1,4 @@
-"""`state.json`: how far a run has come."""
+"""`state.json`: the progress of a training run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMEDY = (
 
 @dataclasses.dataclass
 class Progress:
-    """How far a run has come.
+    """The progress of a training run.
 
     Attributes:
         epochs: number of finished epochs.
@@ -37,7 +37,7 @@ class Progress:
         return self.epochs + self.batches > 0
 
     def describe(self) -> str:
-        """Returns in words how far it has come.
+        """Returns the progress in words.
 
         Examples:
             >>> Progress(epochs=2, best_epoch=1, batches=7).describe()
@@ -73,7 +73,7 @@ class Progress:
 
 
 def read_progress(directory: str) -> Progress | None:
-    """Reads from its checkpoints how far a run has come.
+    """Reads the progress of a run from its checkpoints.
 
     Returns:
         The progress; None if no epoch was saved.

@@ -1,4 +1,4 @@
-"""Evaluation of an exported model, a TREC run, or scores in a file, on judged lists."""
+"""Evaluates an exported model, a TREC run, or scores in a file, on judged lists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IN_WORDS = {"test": "test", "valid": "validation"}
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationResult:
-    """What an evaluation returns.
+    """Result of an evaluation.
 
     Attributes:
         metrics: the mean of each metric.
@@ -243,19 +243,7 @@ def _score(
     judged: Mapping[str, RankingLists],
     scorer: exporter.ExportedScorer | TreesScorer | None,
 ) -> dict[str, _Scored]:
-    """Returns the scores of the judged lists, and prints what a run lacks.
-
-    Args:
-        config: the settings.
-        judged: the lists, by split.
-        scorer: the exported model, if one is evaluated.
-
-    Returns:
-        Lists and scores by split; without 'valid' if a run has none of its queries.
-
-    Raises:
-        ValueError: if the file of a run or of scores has errors.
-    """
+    """Returns the lists and scores of the splits, and prints what a run lacks."""
     if scorer is not None:
         for lists in judged.values():
             check_features(lists, scorer.takes_missing)

@@ -38,7 +38,7 @@ class Fused:
     evaluated: runs.Run | None
 
     def has(self, split: str, judged: RankingLists | None) -> bool:
-        """Tells whether it ranks the queries of a split, some of them at least.
+        """True if the run ranks any query of the split.
 
         Args:
             split: 'test' or 'valid'.

@@ -33,7 +33,7 @@ from tfr_ext.sources import table_source
 
 @dataclasses.dataclass(frozen=True)
 class RankingResult:
-    """What a ranking returns.
+    """Result of a ranking.
 
     Attributes:
         num_queries: number of lists that were ranked.
@@ -137,12 +137,7 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
 
 
 def _check_output(config: RankConfig, files: Sequence[str]) -> None:
-    """Checks that the file to write replaces nothing that must be kept.
-
-    Raises:
-        ValueError: if it would.
-        OSError: if this user cannot write it.
-    """
+    """Checks that the file to write replaces nothing that must be kept."""
     path = config.output
     if path is None or path == STANDARD:
         return
@@ -187,15 +182,7 @@ def _rank(
     file: BinaryIO,
     named: bool = True,
 ) -> RankingResult:
-    """Reads, scores and writes all lists.
-
-    Args:
-        config: the settings.
-        scorer: the model.
-        files: what is read.
-        file: what is written.
-        named: whether items are named by their document ids, if all have one.
-    """
+    """Reads, scores and writes all lists."""
     queries = items = written = 0
     have_names: bool | None = None if named else False
     names = trec_names.QueryNames()  # Those of all lists.

@@ -1,4 +1,4 @@
-"""What scores lists, an exported network or trees: loads it and checks its scores."""
+"""Loads exported networks or trees to score lists, and checks their scores."""
 
 from __future__ import annotations
 
@@ -127,14 +127,7 @@ def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
 def _raise_wrong(
     lists: RankingLists, index: int, score: str, missing: bool = False
 ) -> NoReturn:
-    """Raises the error of a list that cannot be ranked.
-
-    Args:
-        lists: all lists.
-        index: the item that shows it.
-        score: its score, if it has one.
-        missing: whether NaN is fine.
-    """
+    """Raises the error of a list that cannot be ranked."""
     q = int(np.searchsorted(lists.row_splits, index, "right")) - 1
     items = slice(lists.row_splits[q], lists.row_splits[q + 1])
     bad = np.argwhere(~np.isfinite(lists.features[items]))

@@ -131,7 +131,7 @@ class FusionConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class FusionResult:
-    """What a fusion returns.
+    """Result of a fusion.
 
     Attributes:
         evaluation: the metrics of the fused run on the test queries.
@@ -221,11 +221,7 @@ def _convention(
     fused: Sequence[fused_runs.Fused],
     judged: Sequence[RankingLists],
 ) -> tuple[list[str], queries.Convention]:
-    """Returns the metrics, and the convention of the settings or of the runs.
-
-    Raises:
-        ValueError: if they contradict each other.
-    """
+    """Returns the metrics, and the convention of the settings or of the runs."""
     asked, default = config.metrics, MetricsConfig()
     names = queries.parse_names(asked.metrics)
     evaluated = [run.evaluated for run in fused if run.evaluated is not None]
@@ -270,11 +266,7 @@ def _without_ties(run: runs.Run) -> runs.Run:
 def _judged(
     config: FusionConfig, fused: Sequence[fused_runs.Fused]
 ) -> dict[str, RankingLists]:
-    """Returns the judged lists of the splits that all runs have.
-
-    Raises:
-        ValueError: if a run or the judgements lack a split that is needed.
-    """
+    """Returns the judged lists of the splits that all runs have."""
     found = {}
     for split, argument in zip(fused_runs.SPLITS, ("qrels", "valid_qrels")):
         needed = split == "test" or config.weights == VALID

@@ -41,7 +41,7 @@ class ExportedRun:
         return self.config.model_dir
 
     def about(self) -> dict[str, Any]:
-        """Returns what `model.json` says about the run."""
+        """Returns the entries of `model.json` about the run."""
         loss, several = self.config.loss, {}
         if self.config.num_models > 1:
             several = {

@@ -1,4 +1,4 @@
-"""The functions by which TF Serving calls a ranker."""
+"""The serving signatures of a ranker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPREADS = (1.0, 100.0, 1e4)
 
 
 class ScoringModel(Protocol):
-    """What is exported: a Keras model of padded lists, or several as one."""
+    """A model to export: a Keras model of padded lists, or several as one."""
 
     @property
     def input(self) -> Mapping[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""Settings of the data: where lists come from, and how they are processed."""
+"""Settings of the data: where lists come from, and how they are split and cut."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class MetricsConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Settings):
-    """A training run: what is trained, where its files go, and what it prints."""
+    """Settings of a training run: what is trained, its files and its output."""
 
     COMMAND: ClassVar[str] = "train"
 

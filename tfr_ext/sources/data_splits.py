@@ -1,4 +1,4 @@
-"""From settings of the data to lists for training, validation and test."""
+"""Loads the training, validation and test lists that the settings name."""
 
 from __future__ import annotations
 

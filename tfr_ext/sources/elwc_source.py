@@ -203,7 +203,7 @@ class ElwcSource(FileSource):
         return dataclasses.replace(self.schema, weight="")
 
     def _tell_of_weights(self) -> None:
-        """Says that prepared shards have weights that no setting asks for."""
+        """Prints that prepared shards have weights that no setting asks for."""
         source = {} if self._manifest is None else self._manifest.source
         if source.get("weight_column") and not self.schema.weight:
             say(

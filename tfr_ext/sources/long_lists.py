@@ -1,4 +1,4 @@
-"""Cuts lists as the settings say, to what a run ranks highest too, and reports it."""
+"""Truncates lists as the settings say, or to the best of a run, and reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources by their name: text, synthetic lists and TensorFlow Datasets stand here."""
+"""The sources by name, with those of text, synthetic lists and TFDS."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Piece(abc.ABC):
 
     @abc.abstractmethod
     def locate(self, query_id: str) -> str:
-        """Says where a query is, for messages."""
+        """Returns where a query is, for messages."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Source(abc.ABC):
         """
 
     def know(self, columns: Collection[str]) -> None:
-        """Sets which columns a model takes as features, where columns have names."""
+        """Sets the columns that a model takes as features, where columns have names."""
         del columns
 
     def read(self, split: str, num_features: int | None) -> RankingLists:
@@ -218,11 +218,7 @@ class Source(abc.ABC):
                 self._hash.update(np.ascontiguousarray(array).data)
 
     def _reject_paths(self) -> None:
-        """Checks that no files are named, for a source that has no use for them.
-
-        Raises:
-            ValueError: if files are named.
-        """
+        """Checks that no files are named, for a source that has no use for them."""
         for split in SPLITS:
             if paths(self.config, split):
                 raise ValueError(

@@ -82,7 +82,7 @@ class TableSource(FileSource):
         return columns
 
     def _learn(self, lists: RankingLists, path: str, num_features: int | None) -> None:
-        """Remembers the features of the first lists, and prints them."""
+        """Keeps the features of the first lists, and prints them."""
         names = lists.feature_names or ()
         if num_features not in (None, len(names)):
             raise ValueError(

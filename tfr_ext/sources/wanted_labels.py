@@ -1,4 +1,4 @@
-"""Labels as the settings define them."""
+"""Changes labels as the settings say."""
 
 from __future__ import annotations
 

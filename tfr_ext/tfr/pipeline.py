@@ -1,4 +1,4 @@
-"""Pipelines of TensorFlow Ranking: theirs with our losses, and one of our own."""
+"""Pipelines of TensorFlow Ranking with our losses, and `RankingPipeline`."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     resume: bool = True
 
     def __post_init__(self) -> None:
-        """Refuses settings of TensorFlow Ranking's pipeline without an effect here."""
+        """Refuses settings of TensorFlow Ranking that have no effect here."""
         for name in (
             "automatic_reduce_lr",
             "use_weighted_metrics",

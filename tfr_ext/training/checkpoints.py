@@ -1,4 +1,4 @@
-"""Training that can be killed at any moment and then goes on as if it had not been."""
+"""Checkpoints from which killed training resumes with the same result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER_KERAS = "/_operations/" if which_keras.IS_KERAS_2 else "/layer_with_weigh
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """What training returns.
+    """Result of training.
 
     Attributes:
         model: a model, outside of any strategy, with the weights of the best epoch. It
@@ -221,7 +221,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             self._save_all()
 
     def _claim(self) -> None:
-        """Says, once, that something will be written."""
+        """Calls `before_writing`, once."""
         if self._writer and self._before_writing is not None:
             self._before_writing()
             self._before_writing = None

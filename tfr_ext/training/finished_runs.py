@@ -1,4 +1,4 @@
-"""Exports runs that have finished, without training them again; its settings."""
+"""Exports finished runs without training them again; its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfr_ext.training import heads, restoring
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig(Settings):
-    """An export: of which runs, and to where.
+    """Settings of an export: of which runs, and to where.
 
     Examples:
         >>> ExportConfig(model_dir="models/a").version_directory
@@ -79,7 +79,7 @@ class ExportConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class ExportResult:
-    """What an export returns.
+    """Result of an export.
 
     Attributes:
         signatures: names of the signatures of the model.

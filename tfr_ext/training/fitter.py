@@ -225,16 +225,7 @@ class Fitter:
         verbose: int,
         done: int = 0,
     ) -> None:
-        """Trains to the end of an epoch.
-
-        Args:
-            model: the compiled model.
-            last: the epoch, counted from 1.
-            valid: the batches to validate on.
-            callbacks: the callbacks.
-            verbose: as Keras has it.
-            done: number of batches of the first epoch that are done.
-        """
+        """Trains up to epoch `last`; `done` batches of the first epoch are skipped."""
         epochs = self._training.progress.epochs
         if epochs == last:
             return

@@ -1,4 +1,4 @@
-"""The output of a model, by the settings: a score, or a distribution over grades."""
+"""The output of a model: a score, or a distribution over grades."""
 
 from __future__ import annotations
 

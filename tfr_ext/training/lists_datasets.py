@@ -1,4 +1,4 @@
-"""The batches that a model is fitted to, and validated on."""
+"""Batches of lists for training and validation."""
 
 from __future__ import annotations
 

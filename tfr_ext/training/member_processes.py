@@ -92,7 +92,7 @@ def _let_save(pool: child_process.Pool, before_writing: Callable[[], None]) -> N
 
 
 def _message(pool: child_process.Pool, pipe: Any) -> tuple[str, Any]:
-    """Returns what a process has sent; that it was killed, if it was."""
+    """Returns a message of a process, or the error that it was killed."""
     try:
         return pool.receive(pipe)
     except child_process.Ended as ended:
@@ -119,7 +119,7 @@ def _work(
     origin: Any,
     threads: tuple[int, int],
 ) -> None:
-    """Trains a model, and tells how that goes."""
+    """Trains a model, and sends its output and its outcome to the parent."""
     tf.config.threading.set_intra_op_parallelism_threads(threads[0])
     tf.config.threading.set_inter_op_parallelism_threads(threads[1])
 
@@ -131,7 +131,7 @@ def _work(
     try:
         with contextlib.redirect_stdout(_Lines(pipe)), telling.silent():
             train_one(config, origin, before_writing)
-    except Exception as error:  # Whatever it is, the parent tells it.
+    except Exception as error:  # Whatever it is, the parent reports it.
         kind = next((k for k, v in _ERRORS.items() if isinstance(error, v)), None)
         text = str(error) or type(error).__name__
         if isinstance(error, tf.errors.OpError):

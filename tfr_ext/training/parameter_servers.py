@@ -1,4 +1,4 @@
-"""Training with parameter servers: one process coordinates, others hold and compute.
+"""Training with parameter servers: a chief, weight servers and workers.
 
 The chief runs Keras's `fit`, makes the batches, validates and writes the files. A ps
 holds weights. A worker takes a batch, reads the weights, and applies its gradients to
@@ -61,11 +61,7 @@ def own_cluster() -> clusters.Cluster:
 
 
 def _check_address(own: clusters.Task) -> None:
-    """Checks that no other process has the address of this one, which is fatal.
-
-    Raises:
-        ValueError: if one has.
-    """
+    """Checks that no other process has the address of this one, which is fatal."""
     if own.is_reachable():
         raise ValueError(
             f"Something else listens already at {own.address}, which TF_CONFIG gives "
@@ -91,10 +87,10 @@ def strategy(cluster: clusters.Cluster) -> tf.distribute.Strategy:
 
 
 def serve(is_finished: Callable[[], bool]) -> None:
-    """Does, as a worker or ps, what the chief wants, until the chief ends.
+    """Serves the chief, as a worker or ps, until it exits.
 
     Args:
-        is_finished: tells whether the chief has finished the run.
+        is_finished: returns whether the chief has finished the run.
 
     Raises:
         tf.errors.UnavailableError: if the chief ends before it has.

@@ -1,4 +1,4 @@
-"""The devices and machines that train, and the replicas of a model on them."""
+"""Distribution strategies, the choice of GPUs, and agreement among workers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def strategy(name: str) -> tf.distribute.Strategy | None:
 
 
 def serves(name: str) -> bool:
-    """Tells whether this process is to serve one that trains, as a worker or ps.
+    """Returns whether this process serves one that trains, as a worker or ps.
 
     Args:
         name: as in `strategy`.
@@ -50,7 +50,7 @@ def serves(name: str) -> bool:
 
 
 def has_servers(strategy: tf.distribute.Strategy | None) -> bool:
-    """Tells whether workers train, each for itself, with weights on servers."""
+    """Returns whether workers train independently, with weights on servers."""
     return isinstance(strategy, tf.distribute.ParameterServerStrategy)
 
 
@@ -73,7 +73,7 @@ def scope(strategy: tf.distribute.Strategy | None) -> contextlib.AbstractContext
 
 
 def is_writer(strategy: tf.distribute.Strategy | None) -> bool:
-    """Tells whether this process writes the files.
+    """Returns whether this process writes the files.
 
     Among several workers it is the chief, or worker 0 if there is no chief.
     """

@@ -23,7 +23,7 @@ from tfr_ext.training.diagnosis import label_fit
 
 
 class RunInputs:
-    """The data of a run, and what follows from data and settings.
+    """Inputs of a training run: the data, and what follows from it.
 
     The models of an ensemble share it.
 
@@ -70,12 +70,12 @@ class RunInputs:
 
     @property
     def loss_params(self) -> dict[str, Any]:
-        """The parameters that the loss gets. The first call tells what looks wrong."""
+        """The parameters of the loss. The first access prints warnings."""
         return self._highest_and_params[1]
 
     @property
     def convention(self) -> queries.Convention:
-        """What the metrics mean."""
+        """The convention of the metrics, with the highest label."""
         highest = self._highest_and_params[0]
         return dataclasses.replace(self.checked.convention, max_label=highest)
 
@@ -120,7 +120,7 @@ def write_report(
         inputs: the data.
         files: the files of the run.
         trained: the model and its history.
-        models: of an ensemble, what is told about each of its models.
+        models: the reports on the models of an ensemble.
 
     Returns:
         The mean of each metric, by split.

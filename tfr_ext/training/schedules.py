@@ -126,11 +126,7 @@ def loss_parameter(
 
 
 def _numbers(texts: Sequence[str]) -> list[float]:
-    """Returns numbers that a float32 holds.
-
-    Raises:
-        ValueError: if a text is no such number.
-    """
+    """Returns numbers that a float32 holds."""
     return [
         checks.between("number", float(text), -_LARGEST, _LARGEST) for text in texts
     ]

@@ -1,4 +1,4 @@
-"""Training as settings describe it: from data to an evaluated and exported model."""
+"""Trains as the settings say: from data to an evaluated and exported model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tfr_ext.training import (
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """What a training run returns.
+    """Result of a training run.
 
     Attributes:
         metrics: the mean of each metric, by split ('valid' and 'test'); empty for a
@@ -130,7 +130,7 @@ def _train(
     splits: data_splits.Splits | None,
     callbacks: Sequence[tf.keras.callbacks.Callback],
 ) -> TrainingResult:
-    """Trains, or serves those that do; see `train`."""
+    """Trains, or serves the processes that train."""
     _choose_devices(config)
     if replicas.serves(config.strategy):
         parameter_servers.serve(lambda: RunDirectory(config).is_finished)
@@ -187,15 +187,6 @@ class _Run:
         callbacks: Sequence[tf.keras.callbacks.Callback] = (),
         before_writing: Callable[[], None] = lambda: None,
     ):
-        """Initialises the run; nothing is read or written.
-
-        Args:
-            config: the settings.
-            strategy: the strategy, if there is one.
-            inputs: the data.
-            callbacks: further callbacks for `fit`.
-            before_writing: called before this run writes its first file.
-        """
         assert config.model_dir is not None
         self._config = config
         self._strategy = strategy
@@ -244,18 +235,14 @@ class _Run:
         )
 
     def _begin(self) -> None:
-        """Claims the directory, before anything is written; the first call counts."""
+        """Claims the directory before anything is written; later calls do nothing."""
         self._before_writing()
         self._directory.begin()
 
     def _train_members(self) -> tuple[checkpoints.Trained, list[dict[str, Any]]]:
-        """Trains the models of an ensemble.
-
-        Returns:
-            The ensemble, and what its `metrics.json` says about each model.
-        """
+        """Trains the models of an ensemble; returns it and their reports."""
         config, inputs = self._config, self._inputs
-        assert inputs.loss_params is not None  # Warnings are told once for all models.
+        assert inputs.loss_params is not None  # Warns once, for all models.
         configs = members.configs(config)
         if config.parallel_models > 1:
             member_processes.train(

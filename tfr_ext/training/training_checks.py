@@ -26,7 +26,7 @@ from tfr_ext.training.diagnosis import label_fit
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """What the settings say before any data is read."""
+    """The settings, checked before any data is read."""
 
     loss_params: dict[str, Any]
     head: heads.Head

@@ -150,7 +150,7 @@ class _Blocks:
 
 
 class _Solution(NamedTuple):
-    """What the iterations give.
+    """Result of the iterations.
 
     Attributes:
         positions: of the items, `[batch, list]`.

@@ -74,7 +74,7 @@ class Kernel(abc.ABC):
     """Products with the kernel and with plans; scalings are numbers or logarithms."""
 
     def __init__(self, problem: Problem, regularization: float):
-        """Makes what products need."""
+        """Initialises the kernel of a problem."""
         self.problem, self.regularization = problem, regularization
 
     @abc.abstractmethod

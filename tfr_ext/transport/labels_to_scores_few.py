@@ -48,7 +48,7 @@ _MOST_PENALTY_OF_COPIES = 100.0
 
 
 class Solution(NamedTuple):
-    """The end of an iteration, and whether it can be used.
+    """Result of an iteration, and whether it can be used.
 
     Attributes:
         usable: a scalar, False if a list has too many labels, or a number was out of
@@ -164,16 +164,6 @@ class _Kernel(abc.ABC):
         cost: RankingCost,
         regularization: float,
     ):
-        """Initialises the kernel.
-
-        Args:
-            labels: `[batch, list]`, 0 at padding.
-            grades: all distinct labels of a list, -1 where it has fewer,
-                `[batch, labels]`.
-            mask: True at real items, `[batch, list]`.
-            cost: the ranking cost.
-            regularization: positive.
-        """
         self._dtype = labels.dtype
         self._real = tf.cast(mask, labels.dtype)
         self._padding = 1 - self._real
@@ -186,13 +176,7 @@ class _Kernel(abc.ABC):
 
     @abc.abstractmethod
     def _set_up(self, marked: tf.Tensor, grades: tf.Tensor, places: tf.Tensor) -> None:
-        """Prepares the products.
-
-        Args:
-            marked: labels, -2 at padding, `[batch, list]`.
-            grades: `[batch, labels]`.
-            places: where the grades are on the line, over the regularization.
-        """
+        """Prepares the products; `marked` labels are -2 at padding."""
 
     @abc.abstractmethod
     def _numbers(self, x: tf.Tensor) -> tf.Tensor:

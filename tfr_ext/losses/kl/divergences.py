@@ -49,7 +49,7 @@ def check_sigma(argument: str, value: Any) -> float:
 
 
 def logits(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
-    """Returns the logits that scores stand for, finite except for NaN.
+    """Returns logits of scores, finite except for NaN.
 
     Args:
         scores: logits, or probabilities, which are clipped to `[1e-7, 1 - 1e-7]`.
@@ -79,7 +79,7 @@ def log_probabilities(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
 
 
 def probabilities(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
-    """Returns the probabilities that scores stand for, in `[0, 1]`.
+    """Returns probabilities of scores, in `[0, 1]`.
 
     Args:
         scores: logits, or probabilities, clipped to `[0, 1]`.

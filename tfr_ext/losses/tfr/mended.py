@@ -1,4 +1,4 @@
-"""What this package adds to the losses of TensorFlow Ranking, by kind of loss."""
+"""The base classes of TensorFlow Ranking's losses, which fix faults of each kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 
 class TFRLoss(tf.keras.losses.Loss):
-    """What this package adds to every loss of TensorFlow Ranking.
+    """Base of TensorFlow Ranking's losses, with faults fixed.
 
     Labels and scores may have any numeric type and are converted to float32. Weights
     are None, a scalar, `[batch]` or `[batch, 1]` (one per list), or `[batch, list]`.
@@ -253,5 +253,5 @@ class Sampled(TFRLoss):
         )
 
     def caveats(self) -> list[str]:
-        """Returns the remaining faults, those of the sampling too, one per line."""
+        """Returns the fault that remains: the draws of random numbers."""
         return [RANDOM]

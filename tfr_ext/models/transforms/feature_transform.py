@@ -48,7 +48,7 @@ class FeatureTransform(tf.keras.layers.Layer, metaclass=abc.ABCMeta):
         """
 
     def carried(self, columns: np.ndarray) -> np.ndarray:
-        """Returns what belongs to each new feature, given what belongs to each old one.
+        """Maps entries of the old features to the new features made of them.
 
         Statistics leave out the values that are made from missing ones, and this says
         which these are.
@@ -145,15 +145,10 @@ def _bisected(
     values: tf.Tensor,
     is_before: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """Returns how many entries of a row stand before each value.
+    """Returns how many sorted `[rows, entries]` stand before each of `[rows, values]`.
 
     `tf.searchsorted` does the same, but XLA makes of it a comparison of each value with
     each entry, which takes gigabytes for lists of 1,000 items.
-
-    Args:
-        ordered: `[rows, entries]`, sorted.
-        values: `[rows, values]`.
-        is_before: whether an entry stands before a value.
     """
     size = tf.shape(ordered)[1]
     (step,) = tf.while_loop(

@@ -1,4 +1,4 @@
-"""Feature transforms by their names, and the statistics that they are fitted to."""
+"""Builds feature transforms by name, and fits their statistics."""
 
 from __future__ import annotations
 
@@ -355,13 +355,7 @@ def _lowest(
 def _transformed(
     pieces: Iterable[RankingLists], layers: Sequence[FeatureTransform], name: str
 ) -> Iterator[np.ndarray]:
-    """Yields features after some transforms, `[items, features]`.
-
-    What is made from a missing value is NaN.
-
-    Raises:
-        ValueError: if there are no items.
-    """
+    """Yields features after some transforms, `[items, features]`, NaN if missing."""
     empty = True
     for lists in pieces:
         order = np.argsort(lists.lengths, kind="stable")

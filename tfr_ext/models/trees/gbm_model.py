@@ -1,4 +1,4 @@
-"""Trained trees, one model or the mean of several, and the libraries that made them."""
+"""Trained trees: one model or the mean of several, in files of their library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings, in words, about the figures of some epochs."""
+"""Warnings about the figures of recent epochs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEFT_TO_LEARN = 0.05
 
 
 class EpochWarnings:
-    """Gives each warning once.
+    """Warns about the figures of epochs, once about each fault.
 
     Examples:
         >>> watch = EpochWarnings()
