@@ -91,7 +91,7 @@ class PreparationConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong, or two settings do not fit each other.
+            ValueError: If a setting is wrong, or two settings do not fit each other.
         """
         super().__post_init__()
         if self.beam_args and self.num_workers:

@@ -65,7 +65,7 @@ class Target:
         retries: how often a request is tried again if the server cannot be reached.
 
     Raises:
-        ValueError: if a value is wrong.
+        ValueError: If a value is wrong.
     """
 
     server: str
@@ -195,7 +195,7 @@ class Metadata:
         """Returns the number of features that the signature for scores takes.
 
         Raises:
-            ServingError: if there is no such signature, or it says no number.
+            ServingError: If there is no such signature, or it says no number.
         """
         if MASKED_SIGNATURE not in self.widths:
             raise ServingError(
@@ -231,7 +231,7 @@ def checked_inputs(
         The features as float32, 0 at padding, and the mask.
 
     Raises:
-        ValueError: if they are not that, a list is empty, or a feature of a real item
+        ValueError: If they are not that, a list is empty, or a feature of a real item
             is NaN.
 
     Examples:
@@ -284,7 +284,7 @@ def checked_scores(found: Any, mask: np.ndarray, target: Target) -> np.ndarray:
         target: what was asked, for messages.
 
     Raises:
-        ServingError: if they are not numbers of the shape of the mask, or one of a real
+        ServingError: If they are not numbers of the shape of the mask, or one of a real
             item is NaN or infinite as float32.
     """
     scores = _numbers(found, np.float32, mask, target, SCORES)
@@ -309,7 +309,7 @@ def checked_order(
         target: what was asked, for messages.
 
     Raises:
-        ServingError: if it is not the positions of as many real items, each once, and
+        ServingError: If it is not the positions of as many real items, each once, and
             then -1.
     """
     order = _numbers(found, np.int64, mask, target, ORDER)

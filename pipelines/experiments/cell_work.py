@@ -50,7 +50,7 @@ def check(plan: Plan) -> list[Cell]:
     This is done in a separate process, so that what TensorFlow keeps goes with it.
 
     Raises:
-        ValueError: if a candidate's flags are wrong, or the data has errors.
+        ValueError: If a candidate's flags are wrong, or the data has errors.
     """
     with child_process.Pool(_PRELOADED) as pool:
         try:

@@ -57,7 +57,7 @@ class Cell:
         """Returns the content of its `metrics.json`.
 
         Raises:
-            ValueError: if the file is incomplete.
+            ValueError: If the file is incomplete.
         """
         return outputs.read_metrics(os.path.join(self.directory, "metrics.json"))
 
@@ -251,7 +251,7 @@ def parse_methods(
         texts with the same name add up.
 
     Raises:
-        ValueError: if a text is not of that form, or a candidate occurs twice.
+        ValueError: If a text is not of that form, or a candidate occurs twice.
 
     Examples:
         >>> methods = parse_methods(['A: --x={1|2} --y=3', 'A: --x=4', 'B: --z'])

@@ -50,7 +50,7 @@ def read(kind: type[_Settings], flag_values: flags.FlagValues) -> _Settings:
         flag_values: the flags.
 
     Raises:
-        ValueError: if a flag is wrong, or two flags do not fit each other.
+        ValueError: If a flag is wrong, or two flags do not fit each other.
     """
     return build(
         kind,
@@ -97,8 +97,8 @@ def parse(kind: type[Settings], arguments: Sequence[str], name: str) -> Parsed:
         name: name of the command, for messages.
 
     Raises:
-        flags.Error: if a flag is unknown or wrong.
-        ValueError: if the flags do not fit each other.
+        flags.Error: If a flag is unknown or wrong.
+        ValueError: If the flags do not fit each other.
     """
     values = flags.FlagValues()
     define(kind, flag_values=values)

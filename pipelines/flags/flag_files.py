@@ -35,7 +35,7 @@ def expanded(arguments: Sequence[str], within: tuple[str, ...] = ()) -> list[str
         within: the files that these lines are in, the outermost first.
 
     Raises:
-        flags.Error: if a file is missing, is not text, or includes itself.
+        flags.Error: If a file is missing, is not text, or includes itself.
 
     Examples:
         >>> expanded(["--seed=1", "--flagfile=quickstart"])[:3]

@@ -59,7 +59,7 @@ def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
     """Checks that none of the flags is given without a value.
 
     Raises:
-        ValueError: if a flag has no value.
+        ValueError: If a flag has no value.
     """
     for name in names:
         if is_empty_in(arguments, name):

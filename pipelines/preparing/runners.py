@@ -34,7 +34,7 @@ def run_here(
             unit, the work is done in this process.
 
     Raises:
-        OSError: if a process failed, or was killed.
+        OSError: If a process failed, or was killed.
     """
     num_workers = min(num_workers, len(units))
     if num_workers == 1:
@@ -78,7 +78,7 @@ def import_beam() -> Any:
     """Imports Apache Beam, and silences all its messages but errors.
 
     Raises:
-        ImportError: if it is not installed.
+        ImportError: If it is not installed.
     """
     logging.disable(logging.WARNING)  # It names packages that nothing here needs.
     try:
@@ -122,7 +122,7 @@ def run_on_beam(
             one that does the work in this process.
 
     Raises:
-        OSError: if the pipeline failed.
+        OSError: If the pipeline failed.
     """
     beam = import_beam()
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -51,7 +51,7 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
         shards of the plan.
 
     Raises:
-        ValueError: if it has shards of another plan, or files of something else.
+        ValueError: If it has shards of another plan, or files of something else.
     """
     work = os.path.join(directory, work_units.WORK_DIRECTORY)
     path = os.path.join(work, _PLAN_FILE)
@@ -143,7 +143,7 @@ def check_source(directory: str, files: Iterable[str]) -> None:
     """Checks that the shards would not replace the source.
 
     Raises:
-        ValueError: if a file is one that the shards, or --overwrite, would replace.
+        ValueError: If a file is one that the shards, or --overwrite, would replace.
     """
     target = os.path.realpath(directory)
     for path in files:
@@ -257,7 +257,7 @@ def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Ma
         source: the settings that describe the source.
 
     Raises:
-        ValueError: if shards differ in their number of features or of grades.
+        ValueError: If shards differ in their number of features or of grades.
     """
     records = _by_split(found)
     every = [record for split in records.values() for record in split]

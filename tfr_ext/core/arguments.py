@@ -46,8 +46,8 @@ class Argument(NamedTuple):
         """Returns a value as it is stored; `Annealed` if the argument is annealable.
 
         Raises:
-            ValueError: if the value is not allowed.
-            TypeError: if it is a schedule of the other Keras.
+            ValueError: If the value is not allowed.
+            TypeError: If it is a schedule of the other Keras.
         """
         if value is None and self.optional:
             return None
@@ -82,7 +82,7 @@ def check_all(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
         values: the value of each argument.
 
     Raises:
-        ValueError: if one is out of range, or differs from its default where it has no
+        ValueError: If one is out of range, or differs from its default where it has no
             effect.
     """
     declared = _declared(cls)

@@ -56,7 +56,7 @@ def check_may_write(directory: str) -> None:
             One of another file system, such as `gs://...`, is not checked.
 
     Raises:
-        OSError: if the user may not, the file system can only be read, or a name is too
+        OSError: If the user may not, the file system can only be read, or a name is too
             long for it.
     """
     if "://" in directory:

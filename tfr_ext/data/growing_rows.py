@@ -109,7 +109,7 @@ def concatenate(pieces: Iterable[RankingLists]) -> RankingLists:
             pieces have them.
 
     Raises:
-        ValueError: if there is no piece, two pieces differ in their width or in the
+        ValueError: If there is no piece, two pieces differ in their width or in the
             names of their features, or a query is in two of them.
 
     Examples:

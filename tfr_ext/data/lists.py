@@ -129,7 +129,7 @@ class RankingLists:
                 them.
 
         Raises:
-            ValueError: if shapes do not fit each other, both or neither of `group` and
+            ValueError: If shapes do not fit each other, both or neither of `group` and
                 `qid` are given, a value is not a finite number, a label or weight is
                 negative, or the rows of a query are not next to each other. The message
                 names the row, counted from 0.
@@ -192,7 +192,7 @@ class RankingLists:
             The lists, whose `feature_names` are those of the columns.
 
         Raises:
-            ValueError: if a column is missing or has two uses, a value is not a finite
+            ValueError: If a column is missing or has two uses, a value is not a finite
                 number, a label or weight is negative, or the rows of a query are not
                 next to each other. The message names the column and the row, counted
                 from 0.

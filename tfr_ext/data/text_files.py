@@ -73,7 +73,7 @@ def open_binary(path: str) -> Any:
             waits until something is written to it.
 
     Raises:
-        OSError: if a local file cannot be opened.
+        OSError: If a local file cannot be opened.
     """
     if "://" in path:
         return tf.io.gfile.GFile(path, "rb")
@@ -100,8 +100,8 @@ def open_unpacked(path: str) -> Iterator[Any]:
         path: as of `open_binary`.
 
     Raises:
-        DataFormatError: if zip or zstd packed it; on reading, if it is damaged.
-        OSError: if a local file cannot be opened.
+        DataFormatError: If zip or zstd packed it; on reading, if it is damaged.
+        OSError: If a local file cannot be opened.
     """
     with open_binary(path) as file:
         raw = file
@@ -146,7 +146,7 @@ def read_pieces(
         mark.
 
     Raises:
-        DataFormatError: as `open_unpacked`, or if the text is UTF-16 or UTF-32, or a
+        DataFormatError: As `open_unpacked`, or if the text is UTF-16 or UTF-32, or a
             line has more than `MAX_LINE_BYTES`.
     """
     line = first_line
@@ -201,7 +201,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
         The number of a line, and its text without the end of the line.
 
     Raises:
-        DataFormatError: as `read_pieces`, or if the text is not UTF-8 or has a NUL
+        DataFormatError: As `read_pieces`, or if the text is not UTF-8 or has a NUL
             byte.
 
     Examples:
@@ -232,7 +232,7 @@ def read_text(path: str) -> str:
     """Returns the text of a small file, without a byte order mark.
 
     Raises:
-        DataFormatError: if it is not UTF-8.
+        DataFormatError: If it is not UTF-8.
     """
     with open_binary(path) as file:
         content = file.read()
@@ -263,7 +263,7 @@ def check_word(word: str, what: str) -> str:
     """Returns a text if it is one word.
 
     Raises:
-        ValueError: if it is empty, or contains an ASCII blank or control character.
+        ValueError: If it is empty, or contains an ASCII blank or control character.
     """
     if not word or _NOT_IN_A_WORD.search(word):
         shown = word if len(word) <= 40 else word[:40] + "..."
@@ -277,7 +277,7 @@ def check_name(name: str, what: str) -> str:
     """Returns the name of a query or document if files can hold it.
 
     Raises:
-        ValueError: if it is empty, or UTF-8 cannot hold it.
+        ValueError: If it is empty, or UTF-8 cannot hold it.
     """
     try:
         if name.encode():

@@ -41,9 +41,9 @@ def prepare(
         The `tfds.core.DatasetBuilder`, with data.
 
     Raises:
-        FileNotFoundError: if files are missing; the message says which, and where to
+        FileNotFoundError: If files are missing; the message says which, and where to
             get them.
-        ValueError: if the name is unknown, `manual_dir` is needed but not given, or a
+        ValueError: If the name is unknown, `manual_dir` is needed but not given, or a
             file has errors.
     """
     found = catalogue.builder(name, data_dir)
@@ -123,7 +123,7 @@ def read(builder: Any, split: str) -> RankingLists:
         split: 'train', 'valid' or 'test', or a part of one, such as 'train[:100]'.
 
     Raises:
-        ValueError: if there is no such split, it has no list, its files are damaged, or
+        ValueError: If there is no such split, it has no list, its files are damaged, or
             lists cannot have one of its labels or features.
     """
     known = splits(builder)
@@ -190,8 +190,8 @@ def load(
         manual_dir: directory of the downloaded files; not needed once it is prepared.
 
     Raises:
-        FileNotFoundError: see `prepare`.
-        ValueError: see `prepare` and `read`.
+        FileNotFoundError: See `prepare`.
+        ValueError: See `prepare` and `read`.
 
     Examples:
         >>> import pathlib, tempfile

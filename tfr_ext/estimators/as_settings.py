@@ -40,7 +40,7 @@ def training_config(params: Mapping[str, Any]) -> TrainingConfig:
         params: the parameters of a `Ranker`.
 
     Raises:
-        ValueError: if a parameter is out of its range.
+        ValueError: If a parameter is out of its range.
     """
     values: dict[str, Any] = {
         _RENAMED.get(name, name): value
@@ -107,7 +107,7 @@ def check_single_items(estimator: Any) -> None:
         estimator: a fitted `Ranker`.
 
     Raises:
-        ValueError: if a layer of its model looks across the list.
+        ValueError: If a layer of its model looks across the list.
     """
     if layers.told_across_lists(estimator.model_):
         told = " or ".join(

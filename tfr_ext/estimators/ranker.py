@@ -141,7 +141,7 @@ class Ranker(BaseEstimator):
             model: the scorer, such as 'mlp' or 'transformer'.
 
         Raises:
-            ValueError: if Keras has another backend than TensorFlow.
+            ValueError: If Keras has another backend than TensorFlow.
         """
         given = locals()
         which_keras.check_backend(type(self).__name__)
@@ -177,9 +177,9 @@ class Ranker(BaseEstimator):
             This ranker.
 
         Raises:
-            ValueError: if a parameter is out of range, or the data do not fit together;
+            ValueError: If a parameter is out of range, or the data do not fit together;
                 the message names the argument or the row.
-            FloatingPointError: if the loss becomes NaN or infinite.
+            FloatingPointError: If the loss becomes NaN or infinite.
         """
         if y is None:
             raise ValueError(
@@ -239,7 +239,7 @@ class Ranker(BaseEstimator):
             float32 scores `[num_items]`, in the order of the rows.
 
         Raises:
-            ValueError: if the features are not those of `fit`.
+            ValueError: If the features are not those of `fit`.
         """
         self._check_fitted()
         X, query = rows.taken(X), self.params_["query"]
@@ -302,7 +302,7 @@ class Ranker(BaseEstimator):
             directory: the directory.
 
         Raises:
-            ValueError: if the directory has no ranker, a file is damaged, the model has
+            ValueError: If the directory has no ranker, a file is damaged, the model has
                 parts that no ranker has, see SECURITY.md, or another Keras saved it.
         """
         return saved.read(directory, cls)
@@ -340,7 +340,7 @@ class Ranker(BaseEstimator):
         """Takes what `__getstate__` returned.
 
         Raises:
-            ValueError: if the model cannot be loaded, and other versions pickled it.
+            ValueError: If the model cannot be loaded, and other versions pickled it.
         """
         self.__dict__.update(saved.restored(state))
 

@@ -54,7 +54,7 @@ def read(directory: str, kind: type[_T]) -> _T:
         kind: the class of the ranker.
 
     Raises:
-        ValueError: see `Ranker.load`.
+        ValueError: See `Ranker.load`.
     """
     path = os.path.join(directory, _ABOUT)
     wrong = f"{path} is not what Ranker.save writes"
@@ -99,7 +99,7 @@ def restored(state: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the attributes of a ranker from what `state` returned.
 
     Raises:
-        ValueError: if the model cannot be loaded, and other versions pickled it.
+        ValueError: If the model cannot be loaded, and other versions pickled it.
     """
     attributes = dict(state)
     if _VERSIONS in attributes:

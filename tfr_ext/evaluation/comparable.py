@@ -75,7 +75,7 @@ def in_the_same_folds(runs: Sequence[Run]) -> list[Run]:
     """Puts the folds of all runs into the order of the first run's folds.
 
     Raises:
-        ValueError: if the runs have different queries or different folds.
+        ValueError: If the runs have different queries or different folds.
     """
     first = runs[0]
     keys = [frozenset(fold[0].queries) for fold in first.folds]
@@ -106,7 +106,7 @@ def metric_names(runs: Sequence[Run], wanted: Sequence[str] = ()) -> list[str]:
     """Returns the names of the metrics to compare.
 
     Raises:
-        ValueError: if a run lacks one of them, or there is none.
+        ValueError: If a run lacks one of them, or there is none.
     """
     if not wanted:
         common = [m for m in runs[0].metrics if all(m in run.metrics for run in runs)]
@@ -150,7 +150,7 @@ def convention(
     is returned.
 
     Raises:
-        ValueError: if the conventions of two directories of a collection differ.
+        ValueError: If the conventions of two directories of a collection differ.
     """
     members = [member for run in runs for member in run.members]
     collections = list(dict.fromkeys(member.collection for member in members))

@@ -160,10 +160,10 @@ def compare(
         options: what to compare, and how.
 
     Raises:
-        ValueError: if there are no runs, if they do not have the same queries in the
+        ValueError: If there are no runs, if they do not have the same queries in the
             same folds, the same metrics and the same convention, or if an option names
             something that does not exist.
-        OSError: if a file cannot be read.
+        OSError: If a file cannot be read.
     """
     if not runs:
         raise ValueError("A comparison needs at least one run. Received: none.")

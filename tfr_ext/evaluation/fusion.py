@@ -61,7 +61,7 @@ def contributions(
         A float64 array `[items]`.
 
     Raises:
-        ValueError: if there is no such fusion, a score is NaN or infinity, or `rrf_k`
+        ValueError: If there is no such fusion, a score is NaN or infinity, or `rrf_k`
             is negative.
 
     Examples:
@@ -110,7 +110,7 @@ def fused(
         Fused scores `[items]`.
 
     Raises:
-        ValueError: if there is not one weight for each run, one is negative or not
+        ValueError: If there is not one weight for each run, one is negative or not
             finite, or all are 0.
 
     Examples:
@@ -127,7 +127,7 @@ def checked_weights(weights: Sequence[float], num_runs: int) -> tuple[float, ...
     """Returns weights of runs, whose sum is 1.
 
     Raises:
-        ValueError: see `fused`.
+        ValueError: See `fused`.
 
     Examples:
         >>> checked_weights([3, 1], 2)
@@ -161,7 +161,7 @@ def weight_grid(num_runs: int) -> np.ndarray:
         Weights `[points, runs]`, each of sum 1.
 
     Raises:
-        ValueError: if there is no run.
+        ValueError: If there is no run.
 
     Examples:
         >>> weight_grid(2)[:3].tolist()
@@ -216,7 +216,7 @@ def choose_weights(
         The best weights; of equally good ones (to within 1e-12), the first in the grid.
 
     Raises:
-        ValueError: if no list counts for the metric.
+        ValueError: If no list counts for the metric.
     """
     values = np.asarray(contributed, np.float64)
     (name,) = queries.parse_names([metric], "metric")

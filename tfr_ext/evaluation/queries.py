@@ -76,7 +76,7 @@ class Convention:
             name: a metric, or a metric, an underscore or '@', and a cut-off.
 
         Raises:
-            ValueError: if there is no such metric.
+            ValueError: If there is no such metric.
 
         Examples:
             >>> Convention().metric_arguments('ndcg_10')
@@ -113,7 +113,7 @@ class Convention:
         """Returns the metric with a name such as 'ndcg_10'.
 
         Raises:
-            ValueError: if there is no such metric, or it does not support this
+            ValueError: If there is no such metric, or it does not support this
                 convention.
         """
         arguments = self.metric_arguments(name)
@@ -135,7 +135,7 @@ class Convention:
                 default.
 
         Raises:
-            ValueError: if there is no such metric, or ties are broken by document name:
+            ValueError: If there is no such metric, or ties are broken by document name:
                 batches have no names.
         """
         if self.ties != TIES_BY_POSITION:
@@ -203,7 +203,7 @@ def per_query(
         `[num_lists]`, with NaN where the convention skips an empty list.
 
     Raises:
-        ValueError: if there is not exactly one finite score per item, a label is above
+        ValueError: If there is not exactly one finite score per item, a label is above
             the `max_label` that ERR uses or so large that DCG is infinite, or ties are
             broken by document name and `lists` has no names.
 
@@ -328,7 +328,7 @@ def parse_names(names: Sequence[str], argument: str = "metrics") -> list[str]:
         The names, with `_` before a cut-off.
 
     Raises:
-        ValueError: if one is unknown, or has a cut-off that it cannot have.
+        ValueError: If one is unknown, or has a cut-off that it cannot have.
     """
     plain = [*_metrics_by_name(names, argument)]
     for name in plain:

@@ -112,7 +112,7 @@ def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
             commas; each may be `COLLECTION:PATH`.
 
     Raises:
-        ValueError: if a glob matches nothing, a run has no name, or two have the same.
+        ValueError: If a glob matches nothing, a run has no name, or two have the same.
     """
     found: dict[str, list[str]] = {}
     for argument in arguments:
@@ -147,7 +147,7 @@ def read(name: str, paths: Sequence[str]) -> Run:
             whatever their names.
 
     Raises:
-        ValueError: if a path is given twice or cannot be read, if only some have a
+        ValueError: If a path is given twice or cannot be read, if only some have a
             collection, or if two have some but not all queries in common.
     """
     if not paths:

@@ -55,7 +55,7 @@ def with_lightgbm(
         evaluate: gives the metric that does.
 
     Raises:
-        FloatingPointError: if the gradients become NaN or infinite.
+        FloatingPointError: If the gradients become NaN or infinite.
     """
     lightgbm = gbm_model.imported("lightgbm")
     given = lightgbm_parameters(config, seed)

@@ -92,10 +92,10 @@ def train(config: GbmConfig, splits: data_splits.Splits | None = None) -> GbmRes
             read as the settings of the data say.
 
     Raises:
-        ValueError: if settings or data are wrong, a library is not installed, or
+        ValueError: If settings or data are wrong, a library is not installed, or
             `model_dir` holds something else.
-        OSError: if a file cannot be read or written.
-        FloatingPointError: if the gradient of a loss becomes NaN or infinite.
+        OSError: If a file cannot be read or written.
+        FloatingPointError: If the gradient of a loss becomes NaN or infinite.
 
     Examples:
         >>> import tempfile
@@ -126,7 +126,7 @@ def check(config: GbmConfig) -> None:
     """Checks the settings that need no data.
 
     Raises:
-        ValueError: if a setting is wrong, or two settings do not fit each other.
+        ValueError: If a setting is wrong, or two settings do not fit each other.
     """
     _objective(config, _with_max_label(config, 1.0))
     convention = config.evaluation.convention()
@@ -139,8 +139,8 @@ def check_data(config: GbmConfig) -> None:
     """Reads the data as training does, and checks that it fits the settings.
 
     Raises:
-        ValueError: if it does not fit, or has errors.
-        OSError: if it cannot be read.
+        ValueError: If it does not fit, or has errors.
+        OSError: If it cannot be read.
     """
     _check_labels(config, data_splits.load(data_splits.with_missing(config.data)))
 

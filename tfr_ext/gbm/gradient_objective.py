@@ -69,7 +69,7 @@ class GradientObjective(Objective):
             hessian: a member of `HESSIANS`.
 
         Raises:
-            ValueError: if the loss is one of distributions, or `hessian` is unknown.
+            ValueError: If the loss is one of distributions, or `hessian` is unknown.
         """
         self._hessian = checks.choice("hessian", hessian, list(HESSIANS))
         if getattr(loss, "RANK", 2) != 2:
@@ -91,7 +91,7 @@ class GradientObjective(Objective):
         """Returns the gradient of the loss, and positive Hessians.
 
         Raises:
-            FloatingPointError: if the gradient is NaN or infinite.
+            FloatingPointError: If the gradient is NaN or infinite.
         """
         first = self.gradient(scores, labels, row_splits, weights)
         if self._hessian == "constant":
@@ -122,7 +122,7 @@ class GradientObjective(Objective):
             weights: see `derivatives`.
 
         Raises:
-            FloatingPointError: if it is NaN or infinite.
+            FloatingPointError: If it is NaN or infinite.
         """
         return self._of_items("gradient", scores, labels, row_splits, weights)
 
@@ -142,7 +142,7 @@ class GradientObjective(Objective):
             weights: see `derivatives`.
 
         Raises:
-            FloatingPointError: if it is NaN or infinite.
+            FloatingPointError: If it is NaN or infinite.
         """
         return self._of_items("diagonal", scores, labels, row_splits, weights)
 

@@ -144,7 +144,7 @@ class PointwiseKLBinomialObjective(_KLObjective):
                 lists), 'list', or None for no class weights.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(
             losses.PointwiseKLBinomialLoss(
@@ -211,7 +211,7 @@ class ListwiseKLGaussianObjective(_KLObjective):
                 lists), 'list', or None for no class weights.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(
             losses.ListwiseKLGaussianLoss(

@@ -50,7 +50,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if Keras has another backend than TensorFlow.
+            ValueError: If Keras has another backend than TensorFlow.
         """
         which_keras.check_backend(type(self).__name__)
         if reduction == "auto" and not which_keras.IS_KERAS_2:
@@ -124,8 +124,8 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             A scalar or, with `reduction='none'`, the loss of each list or item.
 
         Raises:
-            ValueError: if the shapes do not match.
-            TypeError: if a model of the other Keras calls the loss, see
+            ValueError: If the shapes do not match.
+            TypeError: If a model of the other Keras calls the loss, see
                 `tfr_ext.core.which_keras`.
         """
         which_keras.check_caller(type(self).__name__)

@@ -49,7 +49,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
                 serialised it to. Its reduction is used, and must not be 'none'.
 
         Raises:
-            ValueError: if `loss` is no loss or is reduced to no scalar, or Keras has
+            ValueError: If `loss` is no loss or is reduced to no scalar, or Keras has
                 another backend than TensorFlow.
         """
         which_keras.check_backend(type(self).__name__)
@@ -92,9 +92,9 @@ class JitCompiledLoss(tf.keras.losses.Loss):
             A scalar.
 
         Raises:
-            ValueError: if the loss does; if a tensor is ragged; or if the loss counts
+            ValueError: If the loss does; if a tensor is ragged; or if the loss counts
                 classes over the batches of several replicas.
-            TypeError: if a model of the other Keras calls the loss.
+            TypeError: If a model of the other Keras calls the loss.
         """
         which_keras.check_caller(type(self).__name__)
         context = tf.distribute.get_replica_context()
@@ -149,7 +149,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
             replicas: their number.
 
         Raises:
-            ValueError: if it counts classes over the batches of all of them.
+            ValueError: If it counts classes over the batches of all of them.
         """
         if replicas > 1 and self.loss.get_config().get("class_balance") == "batch":
             raise ValueError(

@@ -91,7 +91,7 @@ class ListAPLoss(base.ListwiseLoss):
             relevance_threshold: lowest label of a relevant item.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction, name, ragged)
         self._declare(num_bins=num_bins, relevance_threshold=relevance_threshold)

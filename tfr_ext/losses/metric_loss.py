@@ -72,7 +72,7 @@ class MetricLoss(base.ListwiseLoss):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if `relaxation` and `objective` do not fit together.
+            ValueError: If `relaxation` and `objective` do not fit together.
         """
         super().__init__(reduction, name, ragged)
         self._relaxation = _relaxation(relaxation)

@@ -87,7 +87,7 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
             straight_through: whether the loss takes the value of the exact sort.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction, name, ragged)
         self._declare(temperature=temperature, straight_through=straight_through)

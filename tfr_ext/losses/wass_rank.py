@@ -91,7 +91,7 @@ class WassRankLoss(base.ListwiseLoss):
                 scorer that ends in a sigmoid, as theirs does, use the highest label.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction, name, ragged)
         self._problem = labels_to_scores.RankingTransport(

@@ -67,7 +67,7 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         objectives.of_name(metric)  # Before Keras takes it for a name.
@@ -173,7 +173,7 @@ class ERRMetric(RankingMetric):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(
             metric="err",
@@ -224,7 +224,7 @@ class ExpectedGradeMetric(RankingMetric):
             **kwargs: arguments of `RankingMetric`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(**kwargs)
         self._grade_values = grades.check_values("grade_values", grade_values)

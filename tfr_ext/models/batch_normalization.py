@@ -36,7 +36,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
             **kwargs: its keyword arguments.
 
         Raises:
-            ValueError: if one of them is an option that this layer does not support.
+            ValueError: If one of them is an option that this layer does not support.
         """
         for name in _WITHOUT:
             if kwargs.get(name):
@@ -50,7 +50,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
         """Creates the weights.
 
         Raises:
-            ValueError: if the axis to normalise is not the last one.
+            ValueError: If the axis to normalise is not the last one.
         """
         super().build(input_shape)
         axes = [self.axis] if isinstance(self.axis, int) else list(self.axis)

@@ -85,7 +85,7 @@ class CombinedScores(tf.keras.layers.Layer):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if there is no such combination.
+            ValueError: If there is no such combination.
         """
         super().__init__(**kwargs)
         self.combination = checks.choice("combination", combination, list(COMBINATIONS))
@@ -136,7 +136,7 @@ def combined_model(
         combination: how, see `CombinedScores`.
 
     Raises:
-        ValueError: if there is no model, they take different numbers of features, or
+        ValueError: If there is no model, they take different numbers of features, or
             there is no such combination.
 
     Examples:

@@ -86,7 +86,7 @@ def load(path: str, saved_by: Mapping[str, Any] | None = None) -> tf.keras.Model
         saved_by: the versions that saved it, if known, see `versions`.
 
     Raises:
-        ValueError: if it is not such a file, is damaged, or names anything else.
+        ValueError: If it is not such a file, is damaged, or names anything else.
 
     Examples:
         >>> import tempfile

@@ -355,7 +355,7 @@ class FeatureNoise(ResumableDraws):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if `stddev` is negative or not finite.
+            ValueError: If `stddev` is negative or not finite.
         """
         super().__init__(seed, **{"dtype": "float32", **kwargs})
         self._stddev = checks.not_negative("stddev", stddev)

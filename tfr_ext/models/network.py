@@ -23,7 +23,7 @@ def sizes(argument: str, values: Sequence[int]) -> list[int]:
     """Returns the sizes of layers as a list.
 
     Raises:
-        ValueError: if one is not a positive integer.
+        ValueError: If one is not a positive integer.
     """
 
     def size(argument: str, value: Any) -> int:
@@ -79,7 +79,7 @@ class NetworkScorer(ItemScorer):
                 `1 / sqrt(inputs)`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(compact)
         if num_grades is not None and num_grades < 2:
@@ -245,7 +245,7 @@ class MLPScorer(NetworkScorer, CompactScorer):
             **options: see `NetworkScorer`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(batch_normalization, batch_norm_momentum, dropout, **options)
         self._hidden_sizes = sizes("hidden_sizes", hidden_sizes)

@@ -107,7 +107,7 @@ def completed(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
         options: the value of each of `OPTIONS`; None if it is not given.
 
     Raises:
-        ValueError: if an option is given that has no effect with this preset.
+        ValueError: If an option is given that has no effect with this preset.
 
     Examples:
         >>> given = {**dict.fromkeys(OPTIONS), "hidden_sizes": (64,)}
@@ -144,7 +144,7 @@ def scorer(model: str, options: Mapping[str, Any], **others: Any) -> Scorer:
         **others: other arguments of the scorer.
 
     Raises:
-        ValueError: if an argument is out of range, or has no effect.
+        ValueError: If an argument is out of range, or has no effect.
 
     Examples:
         >>> found = scorer("linear", dict.fromkeys(OPTIONS), seed=1)

@@ -103,7 +103,7 @@ class RankingModelBuilder:
             transforms: transforms of the features before scoring; none by default.
 
         Raises:
-            ValueError: if Keras has another backend than TensorFlow.
+            ValueError: If Keras has another backend than TensorFlow.
         """
         which_keras.check_backend("This model")
         self._num_features = num_features

@@ -57,7 +57,7 @@ class SelfAttention(tf.keras.layers.Layer):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a number is not positive.
+            ValueError: If a number is not positive.
         """
         super().__init__(**kwargs)
         self._num_heads = checks.at_least("num_heads", num_heads, 1)

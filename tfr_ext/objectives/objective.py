@@ -160,7 +160,7 @@ class Objective(Metric):
             slope: slope of the sigmoids.
 
         Raises:
-            ValueError: if the metric cannot be computed from positions.
+            ValueError: If the metric cannot be computed from positions.
         """
         if "positions" not in self.READINGS:
             raise ValueError(f"{type(self).__name__} cannot use positions.")
@@ -178,7 +178,7 @@ class Objective(Metric):
         """Checks that the arguments make sense for a metric of positions.
 
         Raises:
-            ValueError: if they do not.
+            ValueError: If they do not.
         """
 
     def as_loss(self, value: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

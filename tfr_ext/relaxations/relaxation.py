@@ -50,7 +50,7 @@ class Relaxation(Declared, abc.ABC):
         """Checks that the arguments make sense for an objective.
 
         Raises:
-            ValueError: if they do not.
+            ValueError: If they do not.
         """
 
     def smooth(self) -> Relaxation:
@@ -213,7 +213,7 @@ class FromFunction(Relaxation):
         """Returns the name of the function.
 
         Raises:
-            ValueError: if the function is not registered with Keras.
+            ValueError: If the function is not registered with Keras.
         """
         name = tf.keras.utils.get_registered_name(self.function)
         if tf.keras.utils.get_registered_object(name) is not self.function:

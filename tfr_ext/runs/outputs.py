@@ -119,7 +119,7 @@ def write_per_query(
     """Writes `per_query.tsv`, with empty cells for queries that do not count.
 
     Raises:
-        ValueError: if the name of a query is empty or becomes that of another.
+        ValueError: If the name of a query is empty or becomes that of another.
     """
     names = trec_names.QueryNames()(lists.query_ids)
     with text_file(os.path.join(directory, "per_query.tsv")) as file:
@@ -213,7 +213,7 @@ def read_metrics(path: str) -> dict[str, Any]:
     """Reads the `metrics.json` of a finished run.
 
     Raises:
-        ValueError: if the file is not one that training writes.
+        ValueError: If the file is not one that training writes.
     """
     kinds = {"valid": (dict,), "test": (dict,)}
     try:

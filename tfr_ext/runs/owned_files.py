@@ -86,7 +86,7 @@ class OwnedFiles:
             inputs: files and directories that the command reads.
 
         Raises:
-            ValueError: if something else is in the place of a file, or the command
+            ValueError: If something else is in the place of a file, or the command
                 reads it.
         """
         if os.path.lexists(self.directory) and not os.path.isdir(self.directory):
@@ -114,7 +114,7 @@ class OwnedFiles:
             anew: whether to remove those files then.
 
         Raises:
-            ValueError: if something else has come to be in the place of a file.
+            ValueError: If something else has come to be in the place of a file.
         """
         self.check()
         kept = [name for name in self.owned() if self._entries(name)]
@@ -192,8 +192,8 @@ def in_output_dir(
         inputs: files and directories that it reads.
 
     Raises:
-        ValueError: see `OwnedFiles.check`, or if another process is at work there.
-        OSError: if this user may not write there.
+        ValueError: See `OwnedFiles.check`, or if another process is at work there.
+        OSError: If this user may not write there.
     """
     if directory is None:
         yield None
@@ -223,7 +223,7 @@ def check_foreign(where: str, command: str, foreign: Sequence[str]) -> None:
         foreign: what it would replace that it did not write.
 
     Raises:
-        ValueError: if there is any.
+        ValueError: If there is any.
     """
     if foreign:
         raise ValueError(

@@ -67,7 +67,7 @@ class RunDirectory:
             inputs: files and directories that the run reads.
 
         Raises:
-            ValueError: if it holds other files, or another run that has trained and
+            ValueError: If it holds other files, or another run that has trained and
                 must not be overwritten.
         """
         self.files.check(inputs)
@@ -89,7 +89,7 @@ class RunDirectory:
             digest: the digest of the data, see `sources.source.Source.digest`.
 
         Raises:
-            ValueError: if that run read other data.
+            ValueError: If that run read other data.
         """
         self._data = digest
         if self._config.overwrite or not self.has_trained:
@@ -122,7 +122,7 @@ class RunDirectory:
         """Whether there is a finished run.
 
         Raises:
-            ValueError: if its results are cut short.
+            ValueError: If its results are cut short.
         """
         return _is_finished(self.files.directory)
 

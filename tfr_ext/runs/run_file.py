@@ -133,7 +133,7 @@ def settings(text: str, kind: type[_Kind]) -> _Kind:
         kind: the class of the settings.
 
     Raises:
-        ValueError: if a setting is unknown, or has a wrong value.
+        ValueError: If a setting is unknown, or has a wrong value.
 
     Examples:
         >>> from tfr_ext.training import TrainingConfig

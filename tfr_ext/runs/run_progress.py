@@ -51,8 +51,8 @@ class Progress:
         """Checks the content of a file.
 
         Raises:
-            TypeError: if an attribute has another type.
-            ValueError: if the attributes contradict each other.
+            TypeError: If an attribute has another type.
+            ValueError: If the attributes contradict each other.
         """
         counts = (self.epochs, self.best_epoch, self.batches)
         if any(type(count) is not int for count in counts):
@@ -79,7 +79,7 @@ def read_progress(directory: str) -> Progress | None:
         The progress; None if no epoch was saved.
 
     Raises:
-        ValueError: if the file that says so is not one that `ResumableTraining` writes.
+        ValueError: If the file that says so is not one that `ResumableTraining` writes.
     """
     path = os.path.join(directory, STATE_FILE)
     if not os.path.lexists(path):

@@ -89,8 +89,8 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
         The metrics, and where the files are.
 
     Raises:
-        ValueError: if the settings, the data or what is evaluated have errors.
-        OSError: if a file cannot be read or written.
+        ValueError: If the settings, the data or what is evaluated have errors.
+        OSError: If a file cannot be read or written.
 
     Examples:
         >>> import os, tempfile

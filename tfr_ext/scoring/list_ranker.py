@@ -69,9 +69,9 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
         How much was ranked, and where the file is.
 
     Raises:
-        ValueError: if settings or data are wrong, there is no model, or two, a list
+        ValueError: If settings or data are wrong, there is no model, or two, a list
             has a feature that is NaN, or the file exists already.
-        OSError: if a file cannot be read or written.
+        OSError: If a file cannot be read or written.
 
     Examples:
         >>> import os, tempfile
@@ -228,8 +228,8 @@ def read(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piece
         scorer: the model that will score them.
 
     Raises:
-        DataFormatError: if a file has another format, or lists of another width.
-        ValueError: if nothing says which columns of a table are the features.
+        DataFormatError: If a file has another format, or lists of another width.
+        ValueError: If nothing says which columns of a table are the features.
     """
     return _READERS[config.input_format](config, files, scorer)
 

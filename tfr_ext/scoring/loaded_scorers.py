@@ -31,7 +31,7 @@ class TreesScorer:
             directory: the `model_dir` of `tfr_ext.gbm.train`.
 
         Raises:
-            ValueError: if the files have errors, the run is not finished, or the
+            ValueError: If the files have errors, the run is not finished, or the
                 library of the trees is not installed.
         """
         path = os.path.join(directory, "metrics.json")
@@ -68,7 +68,7 @@ def load_scorer(path: str) -> exporter.ExportedScorer | TreesScorer:
             is used, or the `model_dir` of a run of trees.
 
     Raises:
-        ValueError: if it has neither, its files have errors, or the library of the
+        ValueError: If it has neither, its files have errors, or the library of the
             trees is not installed.
     """
     return TreesScorer(path) if gbm_model.are_in(path) else exporter.load_scorer(path)
@@ -102,7 +102,7 @@ def check_features(lists: RankingLists, missing: bool = False) -> None:
         missing: whether NaN is fine, as a missing feature, but not infinity.
 
     Raises:
-        ValueError: if one is; the message names the first list with one.
+        ValueError: If one is; the message names the first list with one.
     """
     unknown = np.isinf(lists.features) if missing else np.isnan(lists.features)
     if unknown.any():
@@ -117,7 +117,7 @@ def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
         scores: scores `[num_items]`.
 
     Raises:
-        ValueError: if one is not finite; the message names the first list with one.
+        ValueError: If one is not finite; the message names the first list with one.
     """
     wrong = np.flatnonzero(~np.isfinite(scores))
     if len(wrong):

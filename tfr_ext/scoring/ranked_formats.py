@@ -34,7 +34,7 @@ def lines(config: RankConfig, lists: RankingLists, scores: np.ndarray) -> Iterat
         scores: float32 scores `[num_items]`, finite.
 
     Raises:
-        ValueError: if the format cannot hold a name.
+        ValueError: If the format cannot hold a name.
     """
     return _WRITERS[config.output_format](config, lists, scores)
 

@@ -94,7 +94,7 @@ class FusionConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if one is wrong, or two do not fit each other.
+            ValueError: If one is wrong, or two do not fit each other.
         """
         super().__post_init__()
         if not self.runs:
@@ -116,7 +116,7 @@ class FusionConfig(Settings):
         """The weights, if numbers are given.
 
         Raises:
-            ValueError: if `weights` is something else.
+            ValueError: If `weights` is something else.
         """
         if self.weights in ("", VALID):
             return None
@@ -159,9 +159,9 @@ def fuse(config: FusionConfig) -> FusionResult:
         The metrics, and the weights.
 
     Raises:
-        ValueError: if the settings or the files have errors, or the runs do not have
+        ValueError: If the settings or the files have errors, or the runs do not have
             the same queries, judgements and convention.
-        OSError: if a file cannot be read or written.
+        OSError: If a file cannot be read or written.
 
     Examples:
         >>> import os, tempfile

@@ -85,7 +85,7 @@ def read(version: str) -> dict[str, Any]:
         version: the directory of the version.
 
     Raises:
-        ValueError: if the file is not one that an export writes.
+        ValueError: If the file is not one that an export writes.
     """
     path = os.path.join(version, EXTRA, _NAME)
     if not tf.io.gfile.exists(path):

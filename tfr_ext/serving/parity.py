@@ -98,7 +98,7 @@ def check(
         of_run: where the run's scores come from, for the error.
 
     Raises:
-        ValueError: if the score of an item differs.
+        ValueError: If the score of an item differs.
     """
     exported = exported.astype(float)
     # Written so that a NaN of either is a difference.
@@ -125,8 +125,8 @@ def read_scores(path: str, lists: RankingLists) -> np.ndarray:
         lists: its test lists.
 
     Raises:
-        ValueError: if the file lacks an item, or has another format.
-        OSError: if it cannot be read.
+        ValueError: If the file lacks an item, or has another format.
+        OSError: If it cannot be read.
     """
     documents = trec.read_run(path, lists).encoded
     names = trec_names.document_names(lists)

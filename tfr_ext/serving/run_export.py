@@ -80,8 +80,8 @@ def export_models(
         The directory of the version.
 
     Raises:
-        ValueError: if the runs do not fit each other, or scores differ.
-        OSError: if a file cannot be written.
+        ValueError: If the runs do not fit each other, or scores differ.
+        OSError: If a file cannot be written.
     """
     first = runs[0]
     for run in runs[1:]:

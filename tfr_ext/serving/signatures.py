@@ -78,7 +78,7 @@ def signatures(
             `float_features` of the examples by default.
 
     Raises:
-        ValueError: if they are not as many numbers as the model takes.
+        ValueError: If they are not as many numbers as the model takes.
     """
     num_features = model.input[FEATURES].shape[-1]
     in_protos = elwc_features or float_features(num_features)

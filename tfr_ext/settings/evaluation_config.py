@@ -57,7 +57,7 @@ class EvaluationConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if the settings do not name exactly one thing to evaluate, or
+            ValueError: If the settings do not name exactly one thing to evaluate, or
                 one has no meaning with another.
         """
         super().__post_init__()

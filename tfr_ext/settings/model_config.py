@@ -192,7 +192,7 @@ class ModelConfig(Settings):
         """Checks the settings, and completes them by the defaults of the scorer.
 
         Raises:
-            ValueError: if a setting is wrong, or has no effect with the scorer.
+            ValueError: If a setting is wrong, or has no effect with the scorer.
         """
         super().__post_init__()
         for name, value in presets.completed(self.model, self.options()).items():
@@ -276,7 +276,7 @@ class LossConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong, or the parameters of the loss name a
+            ValueError: If a setting is wrong, or the parameters of the loss name a
                 lambda weight too.
         """
         super().__post_init__()

@@ -72,7 +72,7 @@ class MetricsConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if one is wrong.
+            ValueError: If one is wrong.
         """
         super().__post_init__()
         if not self.metrics:
@@ -282,7 +282,7 @@ class TrainingConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if one is wrong.
+            ValueError: If one is wrong.
         """
         named = self.callbacks if isinstance(self.callbacks, (list, tuple)) else ()
         if any(hasattr(one, "on_epoch_end") for one in named):

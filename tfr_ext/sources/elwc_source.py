@@ -41,7 +41,7 @@ class ElwcSource(FileSource):
         """Finds out which splits exist.
 
         Raises:
-            ValueError: if settings do not fit each other, or `data_dir` has no
+            ValueError: If settings do not fit each other, or `data_dir` has no
                 manifest.
         """
         super().__init__(config)

@@ -148,7 +148,7 @@ def kind(name: str) -> type[Source]:
         name: as `dataset` has it.
 
     Raises:
-        ValueError: if it looks like a misspelt name of `SOURCES`.
+        ValueError: If it looks like a misspelt name of `SOURCES`.
     """
     if name in SOURCES:
         return SOURCES[name]
@@ -162,7 +162,7 @@ def source(config: DataConfig) -> Source:
     """Returns the source that the settings name.
 
     Raises:
-        ValueError: if there is no such source, or settings do not fit each other.
+        ValueError: If there is no such source, or settings do not fit each other.
     """
     return kind(config.dataset)(config)
 
@@ -174,7 +174,7 @@ class TfdsSource(Source):
         """Finds the data set.
 
         Raises:
-            ValueError: if there is no such data set, settings do not fit each other, or
+            ValueError: If there is no such data set, settings do not fit each other, or
                 TensorFlow Datasets is missing.
         """
         super().__init__(config)

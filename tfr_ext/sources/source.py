@@ -39,7 +39,7 @@ class Piece(abc.ABC):
             num_features: width that they must have; None if any will do.
 
         Raises:
-            ValueError: if the data has errors.
+            ValueError: If the data has errors.
         """
 
     def survey(self, num_features: int | None) -> Survey:
@@ -121,8 +121,8 @@ class Source(abc.ABC):
             num_features: width that the lists must have; None if any will do.
 
         Raises:
-            ValueError: if the data has errors, or another width.
-            FileNotFoundError: if there is no such file.
+            ValueError: If the data has errors, or another width.
+            FileNotFoundError: If there is no such file.
         """
         lists = self._read(split, num_features)
         self._names.check(lists)
@@ -138,7 +138,7 @@ class Source(abc.ABC):
         """Checks that training lists can be read anew in each epoch.
 
         Raises:
-            ValueError: if they cannot.
+            ValueError: If they cannot.
         """
         raise ValueError(
             "`stream` needs `dataset='elwc'`, which can be read again and again. "
@@ -165,8 +165,8 @@ class Source(abc.ABC):
             piece_bytes: about how many bytes of text or of features a piece has.
 
         Raises:
-            ValueError: if the data has errors, or no training lists.
-            FileNotFoundError: if there is no such file.
+            ValueError: If the data has errors, or no training lists.
+            FileNotFoundError: If there is no such file.
         """
         raise NotImplementedError
 
@@ -177,8 +177,8 @@ class Source(abc.ABC):
         are read for it.
 
         Raises:
-            ValueError: if the data has errors.
-            OSError: if it cannot be read.
+            ValueError: If the data has errors.
+            OSError: If it cannot be read.
         """
         num_features = self.config.num_features
         for split in SPLITS:
@@ -249,8 +249,8 @@ class FileSource(Source):
         """Returns the files of a split.
 
         Raises:
-            ValueError: if none is named.
-            FileNotFoundError: if there is no such file.
+            ValueError: If none is named.
+            FileNotFoundError: If there is no such file.
         """
         patterns = paths(self.config, split)
         if not patterns:

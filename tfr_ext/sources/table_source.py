@@ -29,7 +29,7 @@ class TableSource(FileSource):
         """Checks the settings.
 
         Raises:
-            ValueError: if settings do not fit each other.
+            ValueError: If settings do not fit each other.
         """
         super().__init__(config)
         if not config.keeps_missing and config.missing_value != 0:
@@ -123,7 +123,7 @@ def with_names(columns: Columns, path: str) -> Columns:
     Only the column of the default name may be missing.
 
     Raises:
-        ValueError: if a package that reads tables is not installed.
+        ValueError: If a package that reads tables is not installed.
     """
     try:
         found = table_files.column_names(path)

@@ -34,7 +34,7 @@ class Labels:
         """Returns lists with the changed labels.
 
         Raises:
-            ValueError: if the label distributions do not fit the settings.
+            ValueError: If the label distributions do not fit the settings.
         """
         if self.weights is not None:
             try:
@@ -74,7 +74,7 @@ class Labels:
             all_lists: the lists of all splits, with the changed labels.
 
         Raises:
-            ValueError: if a label is above `max_label`.
+            ValueError: If a label is above `max_label`.
         """
         found = found_highest(all_lists)
         if max_label is not None:

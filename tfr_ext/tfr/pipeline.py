@@ -58,7 +58,7 @@ class LossByKey:
         """Returns the loss, or the loss of each task.
 
         Raises:
-            ValueError: if a key is unknown, or the loss has no such argument.
+            ValueError: If a key is unknown, or the loss has no such argument.
         """
         hparams: Any = self._hparams  # type: ignore[attr-defined]
 
@@ -190,7 +190,7 @@ class ListsDatasetBuilder(
             **kwargs: keyword arguments of `ListsDatasets`.
 
         Raises:
-            ValueError: if the labels do not have the expected form.
+            ValueError: If the labels do not have the expected form.
         """
         super().__init__(*args, **kwargs)
         self._elwc_features = elwc_features
@@ -246,7 +246,7 @@ class RankingPipeline(fitter.Fitter, tfr.keras.pipeline.ModelFitPipeline):
             before_writing: see `Fitter`.
 
         Raises:
-            ValueError: if the loss, a parameter of it, the optimizer, the monitored
+            ValueError: If the loss, a parameter of it, the optimizer, the monitored
                 metric or the schedule is unknown.
         """
         self._validate_parameters(model_builder, dataset_builder)

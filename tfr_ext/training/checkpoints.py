@@ -126,7 +126,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             The progress, that of a new run if there is nothing to go on from.
 
         Raises:
-            ValueError: if the directory has checkpoints of another training, or
+            ValueError: If the directory has checkpoints of another training, or
                 checkpoints that cannot be read.
         """
         if not self._resume:
@@ -152,7 +152,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         """Gives a model the weights of the best epoch.
 
         Raises:
-            ValueError: if its checkpoint cannot be read.
+            ValueError: If its checkpoint cannot be read.
         """
         restore_best(model, self._directory, self.progress)
 
@@ -172,7 +172,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         """Saves a partial epoch when it is due or a shutdown is requested.
 
         Raises:
-            KeyboardInterrupt: if training is asked to end.
+            KeyboardInterrupt: If training is asked to end.
         """
         self._calls += 1
         if batch + 1 == self.params["steps"] or self._calls % self._agreement.every:
@@ -193,7 +193,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         """Keeps the best weights, stops early, and saves when it is due.
 
         Raises:
-            KeyboardInterrupt: if training is asked to end.
+            KeyboardInterrupt: If training is asked to end.
         """
         self._claim()
         progress = self.progress
@@ -312,7 +312,7 @@ def restore_best(model: tf.keras.Model, directory: str, progress: Progress) -> N
         progress: what `read_progress` returned.
 
     Raises:
-        ValueError: if the checkpoint cannot be read.
+        ValueError: If the checkpoint cannot be read.
     """
     path = os.path.join(directory, f"best-{progress.best_epoch}")
     _read(tf.train.Checkpoint(model=model), path)

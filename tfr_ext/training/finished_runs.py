@@ -54,7 +54,7 @@ class ExportConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong or missing.
+            ValueError: If a setting is wrong or missing.
         """
         super().__post_init__()
         if not self.model_dir:
@@ -103,9 +103,9 @@ def export_runs(config: ExportConfig) -> ExportResult:
         The signatures of the model, and where it is.
 
     Raises:
-        ValueError: if a directory has no finished run, its data has changed, the runs
+        ValueError: If a directory has no finished run, its data has changed, the runs
             do not take the same features, or the export scores differently.
-        OSError: if a file cannot be read or written.
+        OSError: If a file cannot be read or written.
 
     Examples:
         >>> import os, tempfile

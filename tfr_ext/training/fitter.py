@@ -83,7 +83,7 @@ class Fitter:
             min_delta: smallest difference of `monitor` that counts as an improvement.
 
         Raises:
-            ValueError: if the loss, a parameter of it, the optimizer, the monitored
+            ValueError: If the loss, a parameter of it, the optimizer, the monitored
                 metric or the schedule is unknown.
         """
         assert config.model_dir is not None
@@ -185,7 +185,7 @@ class Fitter:
             verbose: 0 for silence, 1 for a progress bar, 2 for a line per epoch.
 
         Raises:
-            FloatingPointError: if the loss becomes NaN or infinite.
+            FloatingPointError: If the loss becomes NaN or infinite.
         """
         with replicas.scope(self._strategy), telling.without_logged(_SLOW_CALLBACK):
             model, first = self._compiled()

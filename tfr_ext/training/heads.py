@@ -99,7 +99,7 @@ class Head:
         """Checks that a loss fits the output of the model.
 
         Raises:
-            ValueError: if it does not.
+            ValueError: If it does not.
         """
         if _SEVERAL_SCORES in losses.parameters(key):
             raise ValueError(
@@ -143,7 +143,7 @@ def from_config(config: TrainingConfig) -> Head:
     """Returns the head that the settings describe.
 
     Raises:
-        ValueError: if the settings do not fit each other.
+        ValueError: If the settings do not fit each other.
     """
     model, params = config.model, config.loss.params
     kind = model.head or ("grades" if config.loss.loss in _GRADE_LOSSES else "score")

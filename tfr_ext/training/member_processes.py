@@ -47,9 +47,9 @@ def train(
         before_writing: called in this process before the first file is written.
 
     Raises:
-        ValueError: if settings or data are wrong.
-        OSError: if a file cannot be read or written, or a process was killed.
-        FloatingPointError: if the loss of a model becomes NaN or infinite.
+        ValueError: If settings or data are wrong.
+        OSError: If a file cannot be read or written, or a process was killed.
+        FloatingPointError: If the loss of a model becomes NaN or infinite.
     """
     waiting = list(enumerate(configs, 1))[::-1]
     numbers: dict[Any, int] = {}

@@ -39,7 +39,7 @@ def own_cluster() -> clusters.Cluster:
     """Returns the cluster of TF_CONFIG.
 
     Raises:
-        ValueError: if there is none, it is not one for parameter servers, or Keras does
+        ValueError: If there is none, it is not one for parameter servers, or Keras does
             not train so.
     """
     if not which_keras.IS_KERAS_2:
@@ -73,7 +73,7 @@ def strategy(cluster: clusters.Cluster) -> tf.distribute.Strategy:
     """Returns the strategy of the chief, as soon as all others are there.
 
     Raises:
-        ValueError: if the address of this process is not free.
+        ValueError: If the address of this process is not free.
     """
     _check_address(cluster.own)
     for task in cluster.tasks:
@@ -93,7 +93,7 @@ def serve(is_finished: Callable[[], bool]) -> None:
         is_finished: returns whether the chief has finished the run.
 
     Raises:
-        tf.errors.UnavailableError: if the chief ends before it has.
+        tf.errors.UnavailableError: If the chief ends before it has.
     """
     cluster = own_cluster()
     _check_address(cluster.own)
@@ -206,7 +206,7 @@ class Pace(tf.keras.callbacks.Callback):
         """Waits for an earlier step, and checks its loss.
 
         Raises:
-            FloatingPointError: if the loss of a step is NaN or infinite.
+            FloatingPointError: If the loss of a step is NaN or infinite.
         """
         self._handed_out.append((batch, logs))
         if len(self._handed_out) > self._most:
@@ -222,7 +222,7 @@ class Pace(tf.keras.callbacks.Callback):
         """Checks the loss of the epoch.
 
         Raises:
-            FloatingPointError: if the loss of the epoch is NaN or infinite.
+            FloatingPointError: If the loss of the epoch is NaN or infinite.
         """
         self._check((logs or {}).get("loss", 0.0), "in one of the last batches")
 
@@ -275,7 +275,7 @@ def watched_workers(cluster: clusters.Cluster) -> Iterator[None]:
     """Reports lost and returning workers; aborts when none is left.
 
     Raises:
-        tf.errors.UnavailableError: in the middle of the work, if none is left.
+        tf.errors.UnavailableError: In the middle of the work, if none is left.
     """
     ended = threading.Event()
 

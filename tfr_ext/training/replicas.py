@@ -24,7 +24,7 @@ def strategy(name: str) -> tf.distribute.Strategy | None:
             chief's.
 
     Raises:
-        ValueError: if TF_CONFIG does not describe such a cluster.
+        ValueError: If TF_CONFIG does not describe such a cluster.
     """
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
@@ -42,7 +42,7 @@ def serves(name: str) -> bool:
         name: as in `strategy`.
 
     Raises:
-        ValueError: if TF_CONFIG does not describe such a cluster.
+        ValueError: If TF_CONFIG does not describe such a cluster.
     """
     if name != parameter_servers.NAME:
         return False
@@ -145,7 +145,7 @@ def choose_gpus(
         are_wanted: whether to say why it sees no GPU, if it sees none.
 
     Raises:
-        ValueError: if it does not see one of them, or it is too late to choose.
+        ValueError: If it does not see one of them, or it is too late to choose.
     """
     seen = tf.config.list_physical_devices("GPU")
     told = f"`gpus={','.join(map(str, numbers))}`"

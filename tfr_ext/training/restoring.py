@@ -70,7 +70,7 @@ def best_model(
         head: the output, with its values.
 
     Raises:
-        ValueError: if there is no checkpoint, or it cannot be read.
+        ValueError: If there is no checkpoint, or it cannot be read.
     """
     if config.num_models > 1:
         models = [best_model(one, splits, head) for one in members.configs(config)]

@@ -45,7 +45,7 @@ class RunInputs:
             given: lists in memory, if there are any.
 
         Raises:
-            ValueError: if a setting is wrong.
+            ValueError: If a setting is wrong.
         """
         self._config = config
         self.given = given
@@ -56,8 +56,8 @@ class RunInputs:
         """Reads the data, if that has not been done.
 
         Raises:
-            ValueError: if it has errors, or does not fit the settings.
-            OSError: if it cannot be read.
+            ValueError: If it has errors, or does not fit the settings.
+            OSError: If it cannot be read.
         """
         if hasattr(self, "splits"):
             return

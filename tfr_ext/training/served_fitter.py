@@ -26,7 +26,7 @@ def check_callbacks(callbacks: Sequence[tf.keras.callbacks.Callback]) -> None:
     """Checks that none wants to be called for each batch, whose results are elsewhere.
 
     Raises:
-        ValueError: if one does.
+        ValueError: If one does.
     """
     for callback in callbacks:
         if callback._implements_train_batch_hooks() and not callback._supports_tf_logs:
@@ -48,7 +48,7 @@ class ServedFitter(fitter.Fitter):
             **kwargs: see `Fitter`.
 
         Raises:
-            ValueError: see `Fitter`, or if a callback wants to be called for each
+            ValueError: See `Fitter`, or if a callback wants to be called for each
                 batch.
         """
         super().__init__(*args, **kwargs)

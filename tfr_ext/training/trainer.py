@@ -64,7 +64,7 @@ class TrainingResult:
         """A model with the weights of the best epoch, whose output is `[batch, list]`.
 
         Raises:
-            ValueError: if a finished run was found whose checkpoints are gone.
+            ValueError: If a finished run was found whose checkpoints are gone.
         """
         return self.load_model()
 
@@ -94,9 +94,9 @@ def train(
         The metrics, the history, the best model and where the files are.
 
     Raises:
-        ValueError: if settings or data are wrong, or `model_dir` holds something else.
-        OSError: if a file cannot be read or written.
-        FloatingPointError: if the loss becomes NaN or infinite.
+        ValueError: If settings or data are wrong, or `model_dir` holds something else.
+        OSError: If a file cannot be read or written.
+        FloatingPointError: If the loss becomes NaN or infinite.
 
     Examples:
         >>> import tempfile

@@ -40,7 +40,7 @@ def check(config: TrainingConfig) -> Checked:
     """Checks the settings that need no data.
 
     Raises:
-        ValueError: if a setting is wrong, or two settings do not fit each other.
+        ValueError: If a setting is wrong, or two settings do not fit each other.
     """
     head = heads.from_config(config)
     check_loss(config, head)
@@ -64,7 +64,7 @@ def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> 
     """Builds the loss and, with `trace`, its graph, to find wrong parameters at once.
 
     Raises:
-        ValueError: if either fails.
+        ValueError: If either fails.
     """
     key, forms = config.loss.loss, config.loss.schedules
     try:
@@ -143,8 +143,8 @@ def check_data(config: TrainingConfig) -> None:
     """Reads the data as training does, and checks that it fits the settings.
 
     Raises:
-        ValueError: if it does not fit, or has errors.
-        OSError: if it cannot be read.
+        ValueError: If it does not fit, or has errors.
+        OSError: If it cannot be read.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         splits = data_splits.load(config.data)

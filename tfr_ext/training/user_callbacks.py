@@ -30,7 +30,7 @@ def find(name: str) -> _Make:
         the result is something else.
 
     Raises:
-        ValueError: if there is no such module, it has nothing of that name, or that is
+        ValueError: If there is no such module, it has nothing of that name, or that is
             not a callback of the Keras that `tf.keras` is.
 
     Examples:
@@ -71,7 +71,7 @@ def check_objects(callbacks: Sequence[Any]) -> None:
     """Checks that all are callbacks of the Keras that `tf.keras` is.
 
     Raises:
-        ValueError: if an object is something else.
+        ValueError: If an object is something else.
     """
     for number, callback in enumerate(callbacks):
         _check(type(callback), f"`callbacks[{number}]`")

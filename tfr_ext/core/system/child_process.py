@@ -79,7 +79,7 @@ class Pool:
         """Returns what a process has sent.
 
         Raises:
-            Ended: if it has ended instead.
+            Ended: If it has ended instead.
         """
         try:
             return pipe.recv()

@@ -77,7 +77,7 @@ def from_environment() -> Cluster | None:
     """Returns the cluster that TF_CONFIG describes; None if it is not set.
 
     Raises:
-        ValueError: if it has another form.
+        ValueError: If it has another form.
     """
     text = os.environ.get(VARIABLE)
     return parsed(text) if text else None
@@ -87,7 +87,7 @@ def parsed(text: str) -> Cluster:
     """Returns the cluster that a text describes.
 
     Raises:
-        ValueError: if it has another form.
+        ValueError: If it has another form.
     """
     try:
         found = json.loads(text)

@@ -105,7 +105,7 @@ def end() -> NoReturn:
     """Stops the work, even if another worker got the signal.
 
     Raises:
-        KeyboardInterrupt: always.
+        KeyboardInterrupt: Always.
     """
     if not _State.requested:
         signal.raise_signal(signal.SIGTERM)

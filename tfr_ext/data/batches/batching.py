@@ -175,7 +175,7 @@ class BatchedLists:
             first_epoch: the epoch that decides the number of batches of all epochs.
 
         Raises:
-            ValueError: if an argument is out of range, `label_transform` refuses
+            ValueError: If an argument is out of range, `label_transform` refuses
                 the labels, or they are not grades.
         """
         if batch_size < 1:

@@ -68,7 +68,7 @@ class StreamedBatches:
             max_padding: as of `BatchedLists`, for each run.
 
         Raises:
-            ValueError: if an argument is out of range, `label_transform` refuses the
+            ValueError: If an argument is out of range, `label_transform` refuses the
                 labels, or they are not grades.
         """
         if label_transform is not None and num_grades is not None:

@@ -146,7 +146,7 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
     """Returns the widths in the first example of a file with each feature.
 
     Raises:
-        DataFormatError: if a record cannot be read, or none has a feature.
+        DataFormatError: If a record cannot be read, or none has a feature.
     """
     wanted = (schema.features, schema.context_features)
     found: tuple[dict[str, tuple[int, str]], ...] = ({}, {})  # Widths and kinds.
@@ -214,7 +214,7 @@ def parse_slowly(
         widths: what `measure` found.
 
     Raises:
-        DataFormatError: if a record is wrong.
+        DataFormatError: If a record is wrong.
     """
     items: list[tuple[Any, ...]] = []
     lengths: list[int] = []
@@ -390,7 +390,7 @@ def parse_name(value: bytes, name: str) -> str:
     """Returns the name of a query or document, the value of a feature `name`.
 
     Raises:
-        ValueError: if it is not UTF-8, or empty.
+        ValueError: If it is not UTF-8, or empty.
     """
     try:
         text = value.decode()

@@ -153,7 +153,7 @@ def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
         schema: their names, and what absent ones become.
 
     Raises:
-        DataFormatError: if no example of the file has one of them, or a record before
+        DataFormatError: If no example of the file has one of them, or a record before
             it is damaged.
     """
     widths = diagnosis.measure(each_record(path), path, schema)
@@ -174,6 +174,6 @@ def has_feature(path: str, name: str) -> bool:
     """Returns whether the first example of a file has a feature.
 
     Raises:
-        DataFormatError: if the file does not begin with a record.
+        DataFormatError: If the file does not begin with a record.
     """
     return diagnosis.has_feature(first_record(path, check=False) or b"", name)

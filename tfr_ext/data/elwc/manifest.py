@@ -158,7 +158,7 @@ def load(directory: str) -> Manifest | None:
         directory: a directory on any file system that `tf.io.gfile` knows.
 
     Raises:
-        ValueError: if the file is not a manifest that this version knows.
+        ValueError: If the file is not a manifest that this version knows.
     """
     path = os.path.join(directory, FILE_NAME)
     if not tf.io.gfile.exists(path):

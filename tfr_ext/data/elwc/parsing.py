@@ -99,7 +99,7 @@ class Parser:
             first_record: number of the first of them in the file, from 1.
 
         Raises:
-            DataFormatError: if a record is wrong.
+            DataFormatError: If a record is wrong.
         """
         chunk = self.parse_quickly(records)
         if chunk is not None:

@@ -51,9 +51,9 @@ def read_elwc(
         The lists, in the order of the files.
 
     Raises:
-        DataFormatError: as `iter_elwc`.
-        FileNotFoundError: if a path or pattern matches no file.
-        ValueError: if `num_features` is less than 1.
+        DataFormatError: As `iter_elwc`.
+        FileNotFoundError: If a path or pattern matches no file.
+        ValueError: If `num_features` is less than 1.
     """
     return concatenate(iter_elwc(paths, num_features, schema))
 
@@ -87,10 +87,10 @@ def iter_elwc(
         features may be read-only.
 
     Raises:
-        DataFormatError: if a file does not have this format; the message names the
+        DataFormatError: If a file does not have this format; the message names the
             file, the record, the example and what was expected.
-        FileNotFoundError: if a path or pattern matches no file.
-        ValueError: if `num_features` or `lists_per_piece` is less than 1.
+        FileNotFoundError: If a path or pattern matches no file.
+        ValueError: If `num_features` or `lists_per_piece` is less than 1.
 
     Examples:
         >>> import os, tempfile
@@ -136,7 +136,7 @@ class ElwcReader:
             schema: names of the features in the files.
 
         Raises:
-            ValueError: if `num_features` is less than 1.
+            ValueError: If `num_features` is less than 1.
         """
         if num_features is not None and num_features < 1:
             raise ValueError(
@@ -168,8 +168,8 @@ class ElwcReader:
             The file and the lists of each piece.
 
         Raises:
-            DataFormatError: if something is wrong.
-            ValueError: if `lists_per_piece` is less than 1.
+            DataFormatError: If something is wrong.
+            ValueError: If `lists_per_piece` is less than 1.
         """
         if lists_per_piece is not None and lists_per_piece < 1:
             raise ValueError(
@@ -194,7 +194,7 @@ class ElwcReader:
             may_be_empty: whether nothing may be left, as in a part of the files.
 
         Raises:
-            DataFormatError: if there is not a single judged item.
+            DataFormatError: If there is not a single judged item.
         """
         first = self._files[0] + (", ..." if len(self._files) > 1 else "")
         if self._num_nameless:

@@ -43,7 +43,7 @@ def read_records(
             before.
 
     Raises:
-        DataFormatError: at the first record that is damaged; those before it have been
+        DataFormatError: At the first record that is damaged; those before it have been
             yielded.
     """
     dataset, size = _records(path)
@@ -157,7 +157,7 @@ def each_record(path: str) -> Iterator[bytes]:
     """Yields the records of a file, the first one before the others are looked at.
 
     Raises:
-        DataFormatError: at the first record that is damaged.
+        DataFormatError: At the first record that is damaged.
     """
     first = first_record(path)
     if first is not None:
@@ -174,7 +174,7 @@ def first_record(path: str, check: bool = True) -> bytes | None:
         check: see `read_records`.
 
     Raises:
-        DataFormatError: if the file is damaged before the end of that record.
+        DataFormatError: If the file is damaged before the end of that record.
     """
     if check:
         _, _, problem = _survey(path, _records(path)[1], most=1)

@@ -44,7 +44,7 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
         lists: the lists.
 
     Raises:
-        ValueError: if a list is empty, a feature or label is not finite, or a name is
+        ValueError: If a list is empty, a feature or label is not finite, or a name is
             empty or has blanks.
 
     Examples:
@@ -175,7 +175,7 @@ class ShardWriter:
             lists: the lists, with as many features and grades as earlier ones.
 
         Raises:
-            ValueError: if they have other numbers of these, a list is empty, or a
+            ValueError: If they have other numbers of these, a list is empty, or a
                 feature or label is not finite.
         """
         if not lists.num_lists:

@@ -70,7 +70,7 @@ def split_file(path: str, range_bytes: int) -> list[TextRange]:
         range_bytes: the smallest size of a range, except the last; at least 1.
 
     Raises:
-        ValueError: if `range_bytes` is less than 1, or the path names a pipe.
+        ValueError: If `range_bytes` is less than 1, or the path names a pipe.
 
     Examples:
         >>> import os, tempfile
@@ -114,7 +114,7 @@ def read_range(
         The lists, in order: those that `read_letor` reads from this part of the file.
 
     Raises:
-        DataFormatError: if the text does not have the format of `read_letor`; the
+        DataFormatError: If the text does not have the format of `read_letor`; the
             message names the file and the line in it.
     """
 
@@ -137,7 +137,7 @@ def survey_range(text: TextRange, num_features: int | None = None) -> Survey:
         num_features: the largest index accepted; None for any.
 
     Raises:
-        DataFormatError: if a line is wrong, as `read_range` says.
+        DataFormatError: If a line is wrong, as `read_range` says.
     """
 
     def chunks(first_line: int) -> Iterator[Chunk]:

@@ -108,10 +108,10 @@ def iter_letor(
         `doc_ids` is None.
 
     Raises:
-        DataFormatError: as `read_letor`.
-        FileNotFoundError: as `read_letor`.
-        IsADirectoryError: as `read_letor`.
-        ValueError: as `read_letor`.
+        DataFormatError: As `read_letor`.
+        FileNotFoundError: As `read_letor`.
+        IsADirectoryError: As `read_letor`.
+        ValueError: As `read_letor`.
 
     Examples:
         >>> import os, tempfile

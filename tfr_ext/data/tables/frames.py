@@ -47,7 +47,7 @@ class Columns:
         """Checks the names.
 
         Raises:
-            ValueError: if a column has two uses, or there are no features.
+            ValueError: If a column has two uses, or there are no features.
         """
         if isinstance(self.features, str):
             raise ValueError(
@@ -90,7 +90,7 @@ def as_frame(data: Any, argument: str = "df") -> Any:
         argument: its name in messages.
 
     Raises:
-        ValueError: if it is neither, or two columns have the same name.
+        ValueError: If it is neither, or two columns have the same name.
     """
     if hasattr(data, "to_pandas"):
         data = data.to_pandas()
@@ -114,7 +114,7 @@ def column_names(names: Iterable[Any], where: str = "") -> list[str]:
         where: where the columns are, for messages.
 
     Raises:
-        ValueError: if two names are the same text, or one is not a name.
+        ValueError: If two names are the same text, or one is not a name.
 
     Examples:
         >>> column_names([0, "a", np.int64(2)])
@@ -144,7 +144,7 @@ def find_features(frame: Any, columns: Columns) -> list[str]:
     """Returns the names of the feature columns.
 
     Raises:
-        ValueError: if a column is missing or occurs twice, or there are no features.
+        ValueError: If a column is missing or occurs twice, or there are no features.
     """
     check_columns(list(frame.columns), columns)
     if columns.features is not None:
@@ -208,7 +208,7 @@ def check_columns(found: Sequence[str], columns: Columns) -> None:
         columns: the names that it must have.
 
     Raises:
-        ValueError: if a column is missing or occurs twice.
+        ValueError: If a column is missing or occurs twice.
     """
     wanted = [*columns.others, *(columns.features or ())]
     missing = [name for name in wanted if name not in found]
@@ -236,8 +236,8 @@ def fields(
         row_before: see `row_arrays.splits_of_ids`.
 
     Raises:
-        ValueError: if a column is missing, or there are no features.
-        RowError: if a value is wrong, or the rows of a query are not next to each
+        ValueError: If a column is missing, or there are no features.
+        RowError: If a value is wrong, or the rows of a query are not next to each
             other.
     """
     names, count = find_features(frame, columns), len(frame)
@@ -270,7 +270,7 @@ def matrix(frame: Any, names: Sequence[str], missing: bool = False) -> np.ndarra
         missing: whether values may be missing, and are then NaN.
 
     Raises:
-        RowError: if a value is not a finite number.
+        RowError: If a value is not a finite number.
     """
     features = np.empty([len(frame), len(names)], np.float32)
     for column, name in enumerate(names):
@@ -290,7 +290,7 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
         of_text: what the message about a text adds.
 
     Raises:
-        RowError: if a value is not a number.
+        RowError: If a value is not a number.
     """
     if _is_numeric(series.dtype):
         return series.to_numpy(np.float64, na_value=np.nan)

@@ -89,7 +89,7 @@ def matrix(
         missing: whether values may be missing, and are then NaN.
 
     Raises:
-        ValueError: if it has another shape, or a value is not a finite number.
+        ValueError: If it has another shape, or a value is not a finite number.
     """
     if hasattr(X, "toarray"):
         X = X.toarray()
@@ -124,7 +124,7 @@ def check_features(
         missing: whether NaN, a missing feature, is fine too.
 
     Raises:
-        RowError: if a feature is not.
+        RowError: If a feature is not.
     """
     wrong = np.isinf(features) if missing else ~np.isfinite(features)
     if not wrong.any():
@@ -144,7 +144,7 @@ def per_item(argument: str, values: Any, count: int) -> np.ndarray:
         count: how many there must be.
 
     Raises:
-        ValueError: if they have another shape, or a value is negative or not a finite
+        ValueError: If they have another shape, or a value is negative or not a finite
             number.
     """
     numbers = _numbers(argument, values)
@@ -160,7 +160,7 @@ def not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
     """Returns numbers `[num_items]` as float32.
 
     Raises:
-        RowError: if a number is negative or not finite.
+        RowError: If a number is negative or not finite.
     """
     found = _float32(numbers) + np.float32(0)  # -0.0 becomes 0.0.
     wrong = ~(np.isfinite(found) & (found >= 0))
@@ -181,7 +181,7 @@ def weights(values: Any, lengths: np.ndarray) -> np.ndarray:
         lengths: number of items of each list.
 
     Raises:
-        ValueError: if there are too few or too many, or one is negative or not finite.
+        ValueError: If there are too few or too many, or one is negative or not finite.
     """
     numbers = _numbers("weight", values)
     items, lists = int(lengths.sum()), len(lengths)
@@ -199,7 +199,7 @@ def splits_of_sizes(group: Any, num_items: int) -> np.ndarray:
     """Returns the row splits of lists of given sizes.
 
     Raises:
-        ValueError: if a size is not a positive integer, or they have another sum.
+        ValueError: If a size is not a positive integer, or they have another sum.
     """
     sizes = _numbers("group", group)
     wrong = ~((sizes >= 1) & (sizes == np.floor(sizes)))
@@ -238,8 +238,8 @@ def splits_of_ids(
         row_before: number of rows before these.
 
     Raises:
-        ValueError: if the number of ids is wrong.
-        RowError: if an id is missing, or the rows of a query are not next to each
+        ValueError: If the number of ids is wrong.
+        RowError: If an id is missing, or the rows of a query are not next to each
             other.
     """
     ids = names(qid, num_items, name)
@@ -268,8 +268,8 @@ def names(values: Any, count: int, name: str) -> list[str]:
         name: what they are called in messages.
 
     Raises:
-        ValueError: if their number is wrong.
-        RowError: if a name is missing or empty.
+        ValueError: If their number is wrong.
+        RowError: If a name is missing or empty.
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
@@ -305,7 +305,7 @@ def as_text(name: Any) -> str:
     """Returns a name, which may be a number, as a text; one that is missing is empty.
 
     Raises:
-        ValueError: if it is several values.
+        ValueError: If it is several values.
 
     Examples:
         >>> as_text("a"), as_text(np.int64(7)), as_text(7.0), as_text(None)

@@ -55,11 +55,11 @@ def read_table(
         missing: whether features may be missing, such as empty cells, and are then NaN.
 
     Raises:
-        DataFormatError: if a file lacks one of these columns, a value is wrong, or the
+        DataFormatError: If a file lacks one of these columns, a value is wrong, or the
             rows of a query are not next to each other. The message names the file, the
             row (counted from 0, as in pandas) and the line.
-        FileNotFoundError: if a path or pattern matches no file.
-        ImportError: if pandas, or PyArrow for Parquet, is missing.
+        FileNotFoundError: If a path or pattern matches no file.
+        ImportError: If pandas, or PyArrow for Parquet, is missing.
 
     Examples:
         >>> import os, tempfile
@@ -92,7 +92,7 @@ def read_files(
         The lists of each file, or those that are complete after this many rows.
 
     Raises:
-        DataFormatError: as `read_table`.
+        DataFormatError: As `read_table`.
     """
     first: dict[str, str] = {}
     for path in files:
@@ -112,7 +112,7 @@ def read_file(path: str, columns: Columns) -> RankingLists:
     """Reads a table.
 
     Raises:
-        DataFormatError: as `read_table`.
+        DataFormatError: As `read_table`.
     """
     (lists,) = _pieces(path, columns, None)
     return lists
@@ -122,8 +122,8 @@ def column_names(path: str) -> list[str]:
     """Returns the names of the columns of a table.
 
     Raises:
-        DataFormatError: if it is not a table.
-        ImportError: if the package that reads it is missing.
+        DataFormatError: If it is not a table.
+        ImportError: If the package that reads it is missing.
     """
     table_text.imported("pandas")
     separator = _separator(path)

@@ -33,7 +33,7 @@ def read_header(path: str, separator: str) -> tuple[list[str], int]:
         The names, and the number of lines up to the end of their row.
 
     Raises:
-        DataFormatError: if the file is empty or not a table.
+        DataFormatError: If the file is empty or not a table.
     """
     for first, last, row in _rows(path, separator):
         # PyArrow takes it for the end of a line when it passes over the names.
@@ -59,7 +59,7 @@ def read_frames(
         rows: maximum number of rows of each frame; all if left out.
 
     Raises:
-        DataFormatError: if it is not a table, or a value is not a number.
+        DataFormatError: If it is not a table, or a value is not a number.
     """
     pandas = imported("pandas")
     header = read_header(path, separator)
@@ -255,7 +255,7 @@ def imported(name: str) -> Any:
     """Returns an optional module.
 
     Raises:
-        ImportError: if it is missing; the message says how to install it.
+        ImportError: If it is missing; the message says how to install it.
     """
     try:
         return importlib.import_module(name)

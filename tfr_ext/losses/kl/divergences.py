@@ -43,7 +43,7 @@ def check_sigma(argument: str, value: Any) -> float:
     """Returns `value` as a standard deviation of the distributions.
 
     Raises:
-        ValueError: if it is not a number in (1e-9, 1e9).
+        ValueError: If it is not a number in (1e-9, 1e9).
     """
     return checks.between(argument, value, *_SIGMA)
 

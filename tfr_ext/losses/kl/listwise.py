@@ -88,7 +88,7 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
                 clipped to `[0, 1]`; outside that range they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)

@@ -93,7 +93,7 @@ class PairwiseKLBinomialLoss(base.ItemwiseLoss):
                 clipped to `[1e-7, 1 - 1e-7]`; outside that range they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._declare(
@@ -189,7 +189,7 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
                 clipped to `[0, 1]`; outside that range they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._declare(

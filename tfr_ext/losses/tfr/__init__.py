@@ -59,7 +59,7 @@ def __getattr__(name: str) -> Any:
     """Imports TensorFlow Ranking and returns the requested attribute.
 
     Raises:
-        ImportError: if TensorFlow Ranking cannot be imported; the message says what to
+        ImportError: If TensorFlow Ranking cannot be imported; the message says what to
             do.
     """
     if name not in __all__:

@@ -76,7 +76,7 @@ class TFRLoss(tf.keras.losses.Loss):
             **kwargs: the other arguments of TensorFlow Ranking's class.
 
         Raises:
-            ValueError: if the lambda weight is invalid, or the loss would ignore it.
+            ValueError: If the lambda weight is invalid, or the loss would ignore it.
         """
         for argument, check in _CHECKS.items():
             if argument in kwargs:

@@ -87,7 +87,7 @@ class FittedTransform(FeatureTransform):
         """Creates the weights.
 
         Raises:
-            ValueError: if the number of features differs from that of the statistics.
+            ValueError: If the number of features differs from that of the statistics.
         """
         width = input_shape[0][-1]
         if width != self.num_features:
@@ -191,7 +191,7 @@ class Concatenated(FeatureTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if there are none.
+            ValueError: If there are none.
         """
         super().__init__(**kwargs)
         if not parts:
@@ -215,7 +215,7 @@ class Concatenated(FeatureTransform):
         """Creates the weights of the parts.
 
         Raises:
-            ValueError: if the statistics of a part are of another number of features.
+            ValueError: If the statistics of a part are of another number of features.
         """
         for part in self.parts:
             if not part.built:

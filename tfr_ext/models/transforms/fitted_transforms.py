@@ -35,7 +35,7 @@ class Standard(FittedTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a number is not finite, a deviation is negative, or the
+            ValueError: If a number is not finite, a deviation is negative, or the
                 lengths differ.
         """
         super().__init__(**kwargs)
@@ -100,7 +100,7 @@ class Quantile(FittedTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a number is not finite or below the one before, there are
+            ValueError: If a number is not finite or below the one before, there are
                 fewer than two, or features have different numbers of quantiles.
         """
         super().__init__(**kwargs)
@@ -189,7 +189,7 @@ class FillMissing(FittedTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a mean is not finite, or `indicators` are not increasing
+            ValueError: If a mean is not finite, or `indicators` are not increasing
                 numbers of features.
         """
         super().__init__(**kwargs)

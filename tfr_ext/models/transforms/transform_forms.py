@@ -110,7 +110,7 @@ def check_feature_transforms(forms: Sequence[str]) -> None:
     """Checks the forms that `feature_transforms` takes, without any data.
 
     Raises:
-        ValueError: if one is unknown or invalid; the message lists similar names.
+        ValueError: If one is unknown or invalid; the message lists similar names.
     """
     checks.elements("forms", forms, _check_form, "names of transforms")
 
@@ -148,7 +148,7 @@ def feature_transforms(
             1 where it is missing. None if no feature is NaN.
 
     Raises:
-        ValueError: if a form is unknown or invalid, or there are no items.
+        ValueError: If a form is unknown or invalid, or there are no items.
 
     Examples:
         >>> import numpy as np
@@ -261,7 +261,7 @@ def moments(
         name: what the statistics are for, for messages.
 
     Raises:
-        ValueError: if there are no items.
+        ValueError: If there are no items.
     """
     count, mean, squares = np.zeros([]), np.zeros([]), np.zeros([])
     low, high = np.array(math.inf), np.array(-math.inf)
@@ -308,7 +308,7 @@ def quantiles(
         float32 array `[features, quantiles]`, at levels evenly spaced from 0 to 1.
 
     Raises:
-        ValueError: if there are no items.
+        ValueError: If there are no items.
     """
     # Those with the lowest keys are a sample without replacement.
     rng = np.random.default_rng(0)

@@ -64,7 +64,7 @@ class Clip(FeatureTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a bound is not a number below 3e38, or `low` is above `high`.
+            ValueError: If a bound is not a number below 3e38, or `low` is above `high`.
         """
         super().__init__(**kwargs)
         for name, bound in (("low", low), ("high", high)):

@@ -76,7 +76,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
             warn: called with each warning.
 
         Raises:
-            ValueError: if `num_batches` is out of range.
+            ValueError: If `num_batches` is out of range.
         """
         super().__init__()
         self._batches = batches
@@ -88,7 +88,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         """Takes the batches, and traces the measurement.
 
         Raises:
-            ValueError: if there is no loss object, or no batch.
+            ValueError: If there is no loss object, or no batch.
         """
         loss = self._loss or getattr(self.model, "loss", None)
         if not isinstance(loss, tf.keras.losses.Loss):

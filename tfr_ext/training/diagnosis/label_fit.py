@@ -23,7 +23,7 @@ def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
     """Returns whether a loss needs the highest grade, but was not given it.
 
     Raises:
-        ValueError: if there is no such loss.
+        ValueError: If there is no such loss.
     """
     return loss_params.get("max_label") is None and _has_max_label(loss, loss_params)
 
@@ -44,7 +44,7 @@ def check_max_label(
     """Checks that no label is above the highest grade that a loss was given.
 
     Raises:
-        ValueError: if a label is.
+        ValueError: If a label is.
     """
     highest = loss_params.get("max_label")
     if highest is None or not _has_max_label(loss, loss_params):

@@ -28,7 +28,7 @@ def label_warnings(
         The warnings, none if nothing looks wrong.
 
     Raises:
-        ValueError: if the labels do not have this shape.
+        ValueError: If the labels do not have this shape.
 
     Examples:
         >>> for line in label_warnings([[2, 1, 3], [3, 2, 1]]):
