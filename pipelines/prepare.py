@@ -127,7 +127,7 @@ def prepare() -> None:
 def _prepare(config: PreparationConfig, source: DataConfig) -> None:
     directory = config.output_dir or ""
     facts = _source_facts(source)
-    _tell_of_others(source)
+    _print_ignored(source)
     piece_bytes = max(1, int(config.shard_megabytes * 1e6))
     division = named_sources.source(source).divide(piece_bytes)
     shard_directory.check_source(directory, division.files)
@@ -186,7 +186,7 @@ def _source_facts(source: DataConfig) -> dict[str, Any]:
     return kept
 
 
-def _tell_of_others(source: DataConfig) -> None:
+def _print_ignored(source: DataConfig) -> None:
     """Prints the settings that have no effect on shards."""
     of_sources = {n for kind in named_sources.SOURCES.values() for n in kind.settings}
     for place in places(DataConfig):

@@ -179,12 +179,12 @@ def convention_text(comparison: Comparison) -> str:
     """Returns what the metrics mean, in words."""
     if comparison.convention is None:
         return "unknown"
-    told = "; ".join(
+    formatted = "; ".join(
         f"{key.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
         for key, value in comparison.convention.items()
         if value is not None
     )
-    return telling.visible(told, 1000)
+    return telling.visible(formatted, 1000)
 
 
 def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> str:

@@ -294,8 +294,8 @@ def _train(cell: Cell, kind: Kind, keep_models: bool) -> bool:
         kind.work(cell.config, cell.directory, keep_models)
     except failures.MENDABLE as error:
         values = {**_values(cell.config), "model_dir": cell.directory}
-        told = failures.explain(error, values)
-        telling.say(f"Error: {' '.join(told.split())}")
+        formatted = failures.explain(error, values)
+        telling.say(f"Error: {' '.join(formatted.split())}")
         return False
     except Exception as error:  # Whatever it is, the other cells go on.
         traceback.print_exc()

@@ -53,8 +53,8 @@ def run(
     def main(argv: list[str]) -> None:
         arguments = argv[1:]
         if arguments and not takes_arguments:
-            told = telling.visible(" ".join(arguments), failures.LONGEST)
-            raise app.UsageError(f"Unexpected arguments: {told}")
+            formatted = telling.visible(" ".join(arguments), failures.LONGEST)
+            raise app.UsageError(f"Unexpected arguments: {formatted}")
         quieten()
         advice = _advice if goes_on else lambda: ""
         # An error after Ctrl-C is that of what it broke off: `work` ends the process.
@@ -76,7 +76,7 @@ def run(
             sys.exit(status)
 
     interruption.watch()
-    sys.excepthook = _tell_bug
+    sys.excepthook = _print_traceback
     command = sys.modules["__main__"]
     command.__doc__ = console.worded(command.__doc__ or "")  # For the help.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -153,7 +153,7 @@ def _help_entry(flag: flags.Flag) -> str:
     )
 
 
-def _tell_bug(*error: Any) -> None:
+def _print_traceback(*error: Any) -> None:
     """Prints a traceback as Python does, with control characters escaped."""
     sys.stderr.write(telling.visible("".join(traceback.format_exception(*error))))
 

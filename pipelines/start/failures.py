@@ -79,8 +79,8 @@ def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
         return f"{disk} {_FULL[error.errno]}. {_ROOM} ({first})"
     full = _FULL_TEXT.search(text)
     if isinstance(error, (OSError, tf.errors.OpError)) and full:
-        told = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
-        return f"{_disk(full[1], values)} {told}. {_ROOM} ({first})"
+        reason = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
+        return f"{_disk(full[1], values)} {reason}. {_ROOM} ({first})"
     closed = _closed_place(error, text, values)
     if closed:
         return f"{closed}. Name a directory in which you may write. ({first})"
@@ -94,11 +94,11 @@ def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
     if peer:
         lines = text.splitlines()
         of_peers = (x for x in lines if "aborted by" in x or _PEER.search(x))
-        told = next(of_peers, first)
+        line = next(of_peers, first)
         return (
             f"{peer[0].capitalize()} {peer[1]} of TF_CONFIG is gone, or cannot be "
             "reached. Start the same command again in all processes: they go on from "
-            f"the last checkpoint. ({told})"
+            f"the last checkpoint. ({line})"
         )
     if isinstance(error, (OSError, tf.errors.OpError)) and _OF_A_FILE.match(first):
         return first  # What follows is advice on devices, and a trace.

@@ -70,7 +70,7 @@ def work(
     watch()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _handle)
-    _end_what_is_native(_TO_NOTICE)
+    _exit_outside_python(_TO_NOTICE)
     _State.request, _State.may_end = staticmethod(request), staticmethod(may_end)
     _State.advice = advice  # Last: from here on, a signal finds the others.
     try:
@@ -126,7 +126,7 @@ def _handle(number: int, _: Any) -> None:
         raise KeyboardInterrupt
 
 
-def _end_what_is_native(patience: float) -> None:
+def _exit_outside_python(patience: float) -> None:
     """Exits if a signal comes while the main thread is not in Python."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

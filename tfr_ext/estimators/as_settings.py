@@ -109,14 +109,14 @@ def check_single_items(estimator: Any) -> None:
     Raises:
         ValueError: If a layer of its model looks across the list.
     """
-    if layers.told_across_lists(estimator.model_):
-        told = " or ".join(
+    if layers.declares_across_lists(estimator.model_):
+        formatted = " or ".join(
             f"`{name}={estimator.params_[name]!r}`"
             for name in ("model", "feature_transforms", "settings")
         )
         raise ValueError(
-            f"The score of an item depends on its list, by {told}, and so this needs "
-            "whole lists: give `group` or `qid`."
+            f"The score of an item depends on its list, by {formatted}, and so this "
+            "needs whole lists: give `group` or `qid`."
         )
 
 

@@ -169,8 +169,12 @@ def convention(
         if all(value == values[0] for value in values):
             agreed[field] = values[0]
             continue
-        told = ", ".join(f"{one.get(field)} ({c})" for c, one in found.items() if one)
-        notes.append(f"The collections differ in {field.replace('_', ' ')}: {told}.")
+        formatted = ", ".join(
+            f"{one.get(field)} ({c})" for c, one in found.items() if one
+        )
+        notes.append(
+            f"The collections differ in {field.replace('_', ' ')}: {formatted}."
+        )
     return agreed, notes
 
 
@@ -178,12 +182,12 @@ def _of_collection(
     members: Sequence[Evaluated], names: Sequence[str]
 ) -> tuple[dict[str, Any] | None, list[str]]:
     """Returns the convention of a collection, and a note."""
-    telling = [member for member in members if member.convention is not None]
+    stating = [member for member in members if member.convention is not None]
     silent = [member.path for member in members if member.convention is None]
-    if not telling:
+    if not stating:
         return None, ["No run has a metrics.json: the convention is unknown."]
-    agreed: dict[str, Any] = dict(telling[0].convention or {})
-    for member in telling[1:]:
+    agreed: dict[str, Any] = dict(stating[0].convention or {})
+    for member in stating[1:]:
         theirs = member.convention or {}
         for field in [*agreed, *(f for f in theirs if f not in agreed)]:
             mine, other = (x.get(field) for x in (agreed, theirs))
@@ -194,10 +198,10 @@ def _of_collection(
                 continue
             raise ValueError(
                 f"The metrics do not have the same meaning: {field} is {mine!r} in "
-                f"{telling[0].path} and {other!r} in {member.path} (see metrics.json "
+                f"{stating[0].path} and {other!r} in {member.path} (see metrics.json "
                 "next to them)." + _REMEDIES.get(field, "")
             )
-    _check_what_is_left_out(telling)
+    _check_what_is_left_out(stating)
     notes = []
     if silent:
         notes.append(

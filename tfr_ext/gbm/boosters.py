@@ -148,9 +148,9 @@ def with_catboost(
         evaluate: gives the metric that does.
     """
     catboost = gbm_model.imported("catboost")
-    told = ";".join(f"{name}={value}" for name, value in params.items())
+    formatted = ";".join(f"{name}={value}" for name, value in params.items())
     given: dict[str, Any] = {
-        "loss_function": "YetiRank" + (f":{told}" if told else ""),
+        "loss_function": "YetiRank" + (f":{formatted}" if formatted else ""),
         "iterations": config.num_trees,
         "learning_rate": config.learning_rate,
         "rsm": config.feature_fraction,

@@ -315,10 +315,10 @@ def _objective(config: GbmConfig, params: Mapping[str, Any]) -> Objective | None
             return _OWN[name](**params)
         return GradientObjective(losses.get(name, **params), config.hessian)
     except (AttributeError, ImportError, TypeError, ValueError) as error:
-        told = [given("objective", name)]
-        told += [given(f"params[{one!r}]", value) for one, value in params.items()]
+        formatted = [given("objective", name)]
+        formatted += [given(f"params[{one!r}]", value) for one, value in params.items()]
         text = re.sub(r"`(\w+)`", lambda m: _named(m, params), str(error))
-        raise ValueError(f"{' '.join(told)}: {text}") from error
+        raise ValueError(f"{' '.join(formatted)}: {text}") from error
 
 
 def _named(match: re.Match[str], params: Mapping[str, Any]) -> str:

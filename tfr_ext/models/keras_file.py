@@ -111,9 +111,9 @@ def load(path: str, saved_by: Mapping[str, Any] | None = None) -> tf.keras.Model
     try:
         model = tf.keras.models.load_model(path, compile=False, safe_mode=True)
     except Exception as error:
-        told = other_versions(saved_by) if saved_by is not None else ""
-        told = told or f"cannot be loaded by Keras: {error}"
-        raise ValueError(f"{path} {told}") from error
+        formatted = other_versions(saved_by) if saved_by is not None else ""
+        formatted = formatted or f"cannot be loaded by Keras: {error}"
+        raise ValueError(f"{path} {formatted}") from error
     if not isinstance(model, tf.keras.Model):
         raise ValueError(f"{path}: expected a model. Found: {type(model).__name__}.")
     return model

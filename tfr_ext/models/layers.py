@@ -315,7 +315,7 @@ def all_layers(model: object) -> list[Any]:
     return found
 
 
-def told_across_lists(model: object) -> bool:
+def declares_across_lists(model: object) -> bool:
     """Returns whether a layer of a model declares that an output needs its list.
 
     Such a layer has an attribute `ACROSS_LISTS` that is true.

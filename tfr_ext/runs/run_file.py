@@ -114,7 +114,7 @@ def differences(text: str, config: Settings) -> list[str]:
         old = place.default if texts is None else _parsed(place.about, texts)
         new = place.value(config)
         if old != new:
-            found.append(changed(_told(place, old), _told(place, new)))
+            found.append(changed(_formatted(place, old), _formatted(place, new)))
     return found + [
         changed(f"{name}={' '.join(texts)}", _NOT_SET) for name, texts in then.items()
     ]
@@ -183,7 +183,7 @@ def _parsed(about: Setting, texts: list[str]) -> Any:
         return texts[-1]
 
 
-def _told(place: Place, value: Any) -> str:
+def _formatted(place: Place, value: Any) -> str:
     if value is None or value == Parameters():
         return _NOT_SET
     if place.about.kind == "repeated":

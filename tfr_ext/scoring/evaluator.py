@@ -229,8 +229,8 @@ def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
     by_count: dict[int, list[str]] = {}
     for name, count in empty.items():
         why = objectives.of_name(objectives.parse(name)[0]).EMPTY
-        told = f"{name}: {why}" if why else name
-        by_count.setdefault(count, []).append(told)
+        formatted = f"{name}: {why}" if why else name
+        by_count.setdefault(count, []).append(formatted)
     parts = [
         f"{count} of {num_lists}" + f" ({', '.join(names)})" * (len(by_count) > 1)
         for count, names in by_count.items()
@@ -248,10 +248,10 @@ def _score(
         for lists in judged.values():
             check_features(lists, scorer.takes_missing)
         if scorer.takes_missing and not config.data.keeps_missing:
-            told = given("missing", config.data.missing)
+            formatted = given("missing", config.data.missing)
             say(
                 "The model takes missing features as it did in training only with "
-                f"`missing='mean'` or `missing='indicator'`. Here: {told}."
+                f"`missing='mean'` or `missing='indicator'`. Here: {formatted}."
             )
         return {
             split: _Scored(lists, scorer.scores(lists, config.batch_size))

@@ -256,9 +256,11 @@ def _without_ties(run: runs.Run) -> runs.Run:
     for fold in run.folds:
         members = []
         for member in fold:
-            told = member.convention
-            told = told and {k: v for k, v in told.items() if k != "ties"}
-            members.append(dataclasses.replace(member, convention=told))
+            convention = member.convention
+            convention = convention and {
+                k: v for k, v in convention.items() if k != "ties"
+            }
+            members.append(dataclasses.replace(member, convention=convention))
         folds.append(tuple(members))
     return dataclasses.replace(run, folds=tuple(folds))
 

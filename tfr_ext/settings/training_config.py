@@ -326,7 +326,7 @@ class TrainingConfig(Settings):
 
     def _check_strategy(self) -> None:
         """Checks the settings that do not go with every strategy."""
-        name, told, wrong = self.strategy, given("strategy", self.strategy), ""
+        name, formatted, wrong = self.strategy, given("strategy", self.strategy), ""
         numbers = f"`gpus={','.join(map(str, self.gpus))}`"
         if name == "parameter_server" and self.loss.loss_diagnostics:
             wrong = f"{given('loss_diagnostics', True)}: workers return no gradients"
@@ -345,4 +345,4 @@ class TrainingConfig(Settings):
         if len({*self.gpus}) < len(self.gpus):
             wrong = f"{numbers}, which names a GPU twice"
         if wrong:
-            raise ValueError(f"{told} does not go with {wrong}.")
+            raise ValueError(f"{formatted} does not go with {wrong}.")

@@ -65,7 +65,7 @@ class ElwcSource(FileSource):
                 "both."
             )
         self._manifest = manifest.load(config.data_dir)
-        self._tell_of_weights()
+        self._report_unused_weights()
         if self._manifest is None:
             raise ValueError(
                 f"{given('data_dir', config.data_dir)} has no {manifest.FILE_NAME}. "
@@ -202,7 +202,7 @@ class ElwcSource(FileSource):
         say(not_weighted(split, files[0], weight))
         return dataclasses.replace(self.schema, weight="")
 
-    def _tell_of_weights(self) -> None:
+    def _report_unused_weights(self) -> None:
         """Prints that prepared shards have weights that no setting asks for."""
         source = {} if self._manifest is None else self._manifest.source
         if source.get("weight_column") and not self.schema.weight:

@@ -196,7 +196,7 @@ class Fitter:
             valid = valid.take(self._validation_steps or -1)
             callbacks = [*first, *self.build_callbacks(model, valid), *self._callbacks]
             shown = verbose if self.is_writer else 0
-            with termination.heeded():
+            with termination.polled():
                 if progress.batches:
                     self._make_metrics(model, valid)
                     last, done = progress.epochs + 1, progress.batches

@@ -127,7 +127,7 @@ def _work(
         pipe.send((_BEGIN, None))
         pipe.recv()
 
-    told: tuple[str, Any] = (_END, None)
+    outcome: tuple[str, Any] = (_END, None)
     try:
         with contextlib.redirect_stdout(_Lines(pipe)), telling.silent():
             train_one(config, origin, before_writing)
@@ -138,8 +138,8 @@ def _work(
             kind = "OSError"
         if kind is None:
             kind, text = "OSError", f"its process failed:\n{traceback.format_exc()}"
-        told = (_ERROR, (kind, text))
-    pipe.send(told)
+        outcome = (_ERROR, (kind, text))
+    pipe.send(outcome)
 
 
 class _Lines(io.TextIOBase):

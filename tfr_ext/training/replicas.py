@@ -148,17 +148,17 @@ def choose_gpus(
         ValueError: If it does not see one of them, or it is too late to choose.
     """
     seen = tf.config.list_physical_devices("GPU")
-    told = f"`gpus={','.join(map(str, numbers))}`"
+    formatted = f"`gpus={','.join(map(str, numbers))}`"
     if not seen:
         if numbers:
-            raise ValueError(f"{told}: TensorFlow sees no GPU, as {why_none()}.")
+            raise ValueError(f"{formatted}: TensorFlow sees no GPU, as {why_none()}.")
         if are_wanted or _has_driver():
             say(f"TensorFlow sees no GPU, as {why_none()}. Training uses the CPU.")
         return
     missing = [number for number in numbers if number >= len(seen)]
     if missing:
         raise ValueError(
-            f"{told}: there is no GPU {missing[0]}. TensorFlow sees {len(seen)}, "
+            f"{formatted}: there is no GPU {missing[0]}. TensorFlow sees {len(seen)}, "
             f"numbered from 0{_hidden()}."
         )
     chosen = [seen[number] for number in numbers] or seen
@@ -170,7 +170,7 @@ def choose_gpus(
                 tf.config.experimental.set_memory_growth(gpu, memory_growth)
     except RuntimeError as error:
         raise ValueError(
-            f"{told} and {given('memory_growth', memory_growth)} can be set only "
+            f"{formatted} and {given('memory_growth', memory_growth)} can be set only "
             "before TensorFlow uses a device in this process."
         ) from error
 

@@ -90,8 +90,8 @@ class RunInputs:
         label_fit.check_max_label(key, params, everything)
         if label_fit.needs_max_label(key, params):
             params = {**params, "max_label": highest}
-            told = given("params['max_label']", highest)
-            say(f"Using {told}, as none is given.")
+            formatted = given("params['max_label']", highest)
+            say(f"Using {formatted}, as none is given.")
         loss = losses.get(key, **params)
         for caveat in loss.caveats():
             warn(f"{key} {caveat}.")

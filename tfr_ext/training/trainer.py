@@ -262,10 +262,12 @@ class _Run:
             found = outputs.read_metrics(run._directory.files.path("metrics.json"))
             models.append(members.report(one, found))
             value = found["valid"].get(config.monitor)
-            told = "" if value is None else f"; there, {config.monitor} is {value:.4f}"
+            formatted = (
+                "" if value is None else f"; there, {config.monitor} is {value:.4f}"
+            )
             say(
                 f"{name}: best epoch by validation {config.monitor}: "
-                f"{found['best_epoch']} of {found['epochs']}{told}."
+                f"{found['best_epoch']} of {found['epochs']}{formatted}."
             )
         history = members.mean_history([one.history for one in results])
         model = combined_model([one.model for one in results], config.ensemble)

@@ -85,27 +85,29 @@ def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> 
             # Only traced, not run: a random loss would draw its first numbers.
             tf.function(loss).get_concrete_function(*head.example())
     except (AttributeError, ImportError, TypeError, ValueError) as error:
-        told = [given("loss", key)]
+        formatted = [given("loss", key)]
         if config.loss.lambda_weight:
-            told.append(given("lambda_weight", config.loss.lambda_weight))
+            formatted.append(given("lambda_weight", config.loss.lambda_weight))
         for name in ("lambda_weight_params", "params", "schedules"):
             values = getattr(config.loss, name)
-            told += [given(f"{name}[{n!r}]", v) for n, v in values.items()]
-        raise ValueError(f"{' '.join(told)}: {_of_loss(str(error), config)}") from error
+            formatted += [given(f"{name}[{n!r}]", v) for n, v in values.items()]
+        raise ValueError(
+            f"{' '.join(formatted)}: {_of_loss(str(error), config)}"
+        ) from error
 
 
 def _of_loss(text: str, config: TrainingConfig) -> str:
     """Returns a message of a loss in which its parameters are named as such."""
     names = {place.name for place in places(TrainingConfig)} - {"head"}
 
-    def told(match: re.Match[str]) -> str:
+    def formatted(match: re.Match[str]) -> str:
         name = match[1]
         if name not in names:
             return match[0]
         of_weight = name in config.loss.lambda_weight_params
         return f"`{'lambda_weight_params' if of_weight else 'params'}['{name}']`"
 
-    return re.sub(r"`(\w+)`", told, text)
+    return re.sub(r"`(\w+)`", formatted, text)
 
 
 def network(config: TrainingConfig, head: heads.Head) -> Scorer:

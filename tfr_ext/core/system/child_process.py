@@ -138,7 +138,7 @@ def _context(preloaded: Sequence[str]) -> Any:
 def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
     """Does the work of a child process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    termination.obey()
+    termination.handle_sigterm()
     try:
         with contextlib.suppress(BrokenPipeError):  # The parent has ended.
             work(pipe, *arguments)

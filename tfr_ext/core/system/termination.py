@@ -26,13 +26,13 @@ class _State:
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[None]:
+def polled() -> Iterator[None]:
     """Declares that the work in this context polls `is_requested`.
 
     Examples:
         >>> request()  # Nobody would heed it.
         False
-        >>> with heeded():
+        >>> with polled():
         ...     print(is_requested(), request(), is_requested())
         False True True
         >>> is_requested()
@@ -86,7 +86,7 @@ def came() -> bool:
     return _State.came
 
 
-def obey() -> None:
+def handle_sigterm() -> None:
     """Makes SIGTERM request a shutdown, or exit at once if no work polls for it."""
 
     def handle(number: int, _: Any) -> None:

@@ -183,10 +183,10 @@ def in_parallel(
     specs = [tf.TensorSpec(output.shape, output.dtype) for output in outputs]
     spec = tf.nest.pack_sequence_as(structure, specs)
     results = tf.data.experimental.from_variant(mapped, spec).prefetch(2)
-    return results.with_options(as_it_is())
+    return results.with_options(without_optimizations())
 
 
-def as_it_is() -> tf.data.Options:
+def without_optimizations() -> tf.data.Options:
     """Returns options without the optimizations of datasets."""
     options = tf.data.Options()
     options.autotune.enabled = False

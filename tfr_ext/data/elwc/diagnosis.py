@@ -166,8 +166,8 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
         for name in (x for x in names if x not in kinds):
             known = [x == name or x.startswith(f"{name}[") for x in schema.columns]
             if not any(known):
-                told = f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
-                raise DataFormatError(told + near(name, [*kinds]), path)
+                problem = f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
+                raise DataFormatError(problem + near(name, [*kinds]), path)
             kinds[name] = sum(known), ""
         widths.append(tuple(kinds[name][0] for name in names))
     return Widths(widths[0], widths[1], grades, (integers[0], integers[1]))
@@ -283,13 +283,13 @@ def _parse_example(
 
 
 def _parse(record: bytes) -> Any:
-    told = "the list is empty, expected an ExampleListWithContext with examples"
+    problem = "the list is empty, expected an ExampleListWithContext with examples"
     try:
         elwc = ExampleListWithContext.FromString(record)
     except DecodeError:
-        elwc, told = None, "expected a serialised ExampleListWithContext"
+        elwc, problem = None, "expected a serialised ExampleListWithContext"
     if elwc is None or not elwc.examples:
-        raise ValueError(told + _other_kind(record))
+        raise ValueError(problem + _other_kind(record))
     return elwc
 
 

@@ -219,14 +219,14 @@ class _SplitCounts:
             float(np.float32(label)): count for label, count in expected.labels.items()
         }
         found_labels = dict(self._labels) if labels else {}
-        for field, told, found in (
+        for field, wanted, found in (
             ("labels", labels, found_labels),
             ("max_label", float(expected.max_label), self._max_label),
             ("max_list_size", expected.max_list_size, self._max_list_size),
         ):
-            if told != found:
+            if wanted != found:
                 raise DataFormatError(
-                    f"split {split!r}: expected {field} {told}. Found: {found}", path
+                    f"split {split!r}: expected {field} {wanted}. Found: {found}", path
                 )
 
 

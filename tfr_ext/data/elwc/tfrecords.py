@@ -47,7 +47,7 @@ def read_records(
             yielded.
     """
     dataset, size = _records(path)
-    dataset = dataset.with_options(batch_datasets.as_it_is())
+    dataset = dataset.with_options(batch_datasets.without_optimizations())
     too_long = ""
     if check:
         lengths, size, too_long = _survey(path, size)

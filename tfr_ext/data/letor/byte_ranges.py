@@ -123,7 +123,7 @@ def read_range(
         chunks = _chunks(text, num_features, missing_value, first_line)
         yield from lists.take_pieces(chunks, text.path)
         lists.end_file(text.path)
-        lists.tell_changes(missing_value, text, lambda: _lines_before(text))
+        lists.warn_of_changes(missing_value, text, lambda: _lines_before(text))
         yield lists.finish()
 
     return _with_lines(text, pieces)

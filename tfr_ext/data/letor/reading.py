@@ -82,7 +82,7 @@ def read_letor(
         for chunk in read_chunks(path, num_features, missing_value):
             result.append(chunk, path)
         result.end_file(path)
-    result.tell_changes(missing_value, paths)
+    result.warn_of_changes(missing_value, paths)
     return result.finish()
 
 
@@ -127,7 +127,7 @@ def iter_letor(
         chunks = read_chunks(path, num_features, missing_value, labelled=labelled)
         yield from lists.take_pieces(chunks, path)
         lists.end_file(path)
-    lists.tell_changes(missing_value, paths)
+    lists.warn_of_changes(missing_value, paths)
     yield lists.finish()
 
 
@@ -228,7 +228,7 @@ class ListsBuilder:
             if size > _PIECE_BYTES and len(self._starts) > 1:
                 yield self._take_whole()
 
-    def tell_changes(
+    def warn_of_changes(
         self, missing_value: float, where: object, lines_before: Callable[[], int] = int
     ) -> None:
         """Warns of `NULL` values, and for each file of lines with an index twice.

@@ -135,8 +135,8 @@ def column_names(names: Iterable[Any], where: str = "") -> list[str]:
     for text, given in spellings.items():
         if len(given) > 1:
             alike = all(name == text for name in given)
-            told = "" if alike else f": {' and '.join(map(repr, given))}"
-            raise ValueError(f"There are two columns {text!r}{where}{told}.")
+            formatted = "" if alike else f": {' and '.join(map(repr, given))}"
+            raise ValueError(f"There are two columns {text!r}{where}{formatted}.")
     return list(spellings)
 
 
@@ -242,7 +242,7 @@ def fields(
     """
     names, count = find_features(frame, columns), len(frame)
     row_splits, query_ids = row_arrays.splits_of_ids(
-        frame[columns.query], count, _told(columns.query), begun, row_before
+        frame[columns.query], count, _named(columns.query), begun, row_before
     )
     found: dict[str, Any] = {
         "features": matrix(frame, names, columns.missing),
@@ -254,10 +254,10 @@ def fields(
     for field, name in (("labels", columns.label), ("weights", columns.weight)):
         if name is not None:
             values = numbers(frame[name])
-            found[field] = row_arrays.not_negative(_told(name), values)
+            found[field] = row_arrays.not_negative(_named(name), values)
     if columns.doc_id is not None:
-        told = _told(columns.doc_id)
-        found["doc_ids"] = row_arrays.names(frame[columns.doc_id], count, told)
+        formatted = _named(columns.doc_id)
+        found["doc_ids"] = row_arrays.names(frame[columns.doc_id], count, formatted)
     return found
 
 
@@ -312,7 +312,7 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
 def not_a_number(column: str, value: Any, row: int, hint: str = "") -> RowError:
     """Returns the error of a value that is not a number, or too large for one."""
     shown = _shown(value)
-    return RowError(f"{_told(column)} is {shown}, expected a number{hint}", row)
+    return RowError(f"{_named(column)} is {shown}, expected a number{hint}", row)
 
 
 def _is_numeric(dtype: Any) -> bool:
@@ -324,7 +324,7 @@ def _is_numeric(dtype: Any) -> bool:
     ) and not pandas.api.types.is_complex_dtype(dtype)
 
 
-def _told(name: str) -> str:
+def _named(name: str) -> str:
     return f"column {name!r}"
 
 

@@ -167,8 +167,8 @@ def not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
     if wrong.any():
         row = int(wrong.argmax())
         if np.isfinite(found[row]):
-            told = f"{name} is {numbers[row]:g}, expected a number >= 0"
-            raise RowError(told, row)
+            problem = f"{name} is {numbers[row]:g}, expected a number >= 0"
+            raise RowError(problem, row)
         raise _not_finite(name, numbers[row], row)
     return found
 
@@ -364,8 +364,8 @@ def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
     for place, value in np.ndenumerate(objects):
         if isinstance(value, (str, bytes)):
             hint = WITHOUT_TEXT * (argument == "X")
-            told = f". Received: {value!r} at {list(place)}{hint}"
-            raise _no_numbers(argument, told)
+            problem = f". Received: {value!r} at {list(place)}{hint}"
+            raise _no_numbers(argument, problem)
     try:
         missing = np.vectorize(is_missing, otypes=[bool])(objects)
         return np.where(missing, np.nan, objects).astype(np.float64)
@@ -373,8 +373,8 @@ def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
         raise _no_numbers(argument, f": {error}") from error
 
 
-def _no_numbers(argument: str, told: str) -> ValueError:
-    return ValueError(f"`{argument}` must be an array of numbers{told}.")
+def _no_numbers(argument: str, problem: str) -> ValueError:
+    return ValueError(f"`{argument}` must be an array of numbers{problem}.")
 
 
 def _float32(numbers: np.ndarray) -> np.ndarray:

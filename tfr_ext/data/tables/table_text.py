@@ -81,8 +81,8 @@ def read_frames(
                 if name in hints:
                     row = before + error.row
                     line = line_of(path, separator, row)
-                    told = f"row {row}: {error.problem}"
-                    raise DataFormatError(told, path, line) from None
+                    problem = f"row {row}: {error.problem}"
+                    raise DataFormatError(problem, path, line) from None
                 values[name] = batch[name].to_pandas()
         before += len(batch)
         yield pandas.DataFrame(values, copy=False)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UniqueSoftmaxLoss,
         YetiLogisticLoss,
     )
-    from tfr_ext.losses.tfr.mended import TFRLoss
+    from tfr_ext.losses.tfr.fixed import TFRLoss
 
 __all__ = [
     "ApproxMRRLoss",

@@ -18,7 +18,7 @@ from tfr_ext.core import checks, inputs, masked
 from tfr_ext.core.inputs import TensorLike
 from tfr_ext.losses import base
 from tfr_ext.losses.tfr import computations, lambda_weights, names
-from tfr_ext.losses.tfr.mended import (
+from tfr_ext.losses.tfr.fixed import (
     RANDOM,
     TIES,
     Itemwise,

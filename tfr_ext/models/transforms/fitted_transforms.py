@@ -216,8 +216,8 @@ class FillMissing(FittedTransform):
         filled = tf.where(missing, mean, features)
         if not self._indicators:
             return filled
-        told = tf.gather(missing, self._indicators, axis=-1)
-        return tf.concat([filled, tf.cast(told, filled.dtype)], axis=-1)
+        indicators = tf.gather(missing, self._indicators, axis=-1)
+        return tf.concat([filled, tf.cast(indicators, filled.dtype)], axis=-1)
 
     def carried(self, columns: np.ndarray) -> np.ndarray:
         """Maps entries of features; an indicator is made from no feature."""

@@ -104,7 +104,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         loss._allow_sum_over_batch_size = True
         self._metric = measures.relaxed_metric(loss)
         self._warnings = epochs.EpochWarnings(self._metric, loss.get_config())
-        self._not_finite_told = False
+        self._has_warned = False
         strategy = self.model.distribute_strategy
 
         # Every replica measures the whole batch: gradients of mirrored weights can be
@@ -128,8 +128,8 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         own_loss = measured.pop("loss")
         logs.update(measured)
         loss = float(logs.get("loss", 0.0))
-        if not math.isfinite(loss) and not self._not_finite_told:
-            self._not_finite_told = True
+        if not math.isfinite(loss) and not self._has_warned:
+            self._has_warned = True
             features, labels = self._sample[0][:2]
             self._warn(
                 f"The loss became {loss} in epoch {epoch + 1}. "

@@ -50,7 +50,7 @@ class EpochWarnings:
         self._recent: collections.deque[Mapping[str, float]] = collections.deque(
             maxlen=PATIENCE
         )
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def __call__(self, epoch: Mapping[str, float]) -> list[str]:
         """Returns the new warnings after the next epoch, a line each.
@@ -67,8 +67,8 @@ class EpochWarnings:
             "saturated": self._saturated(),
         }
         new = {name: line for name, line in lines.items() if line}
-        fresh = [line for name, line in new.items() if name not in self._told]
-        self._told.update(new)
+        fresh = [line for name, line in new.items() if name not in self._warned]
+        self._warned.update(new)
         return fresh
 
     def _of_recent(self, name: str) -> list[float]:

@@ -100,8 +100,8 @@ def _not_finite(values: tf.Tensor) -> str:
     array = values.numpy()
     place = tuple(np.argwhere(~np.isfinite(array))[0])
     names = ("list", "item", "feature")
-    told = (f"{name} {i + 1}" for name, i in zip(names, place))
-    return f"{', '.join(told)} has {array[place]:g}"
+    formatted = (f"{name} {i + 1}" for name, i in zip(names, place))
+    return f"{', '.join(formatted)} has {array[place]:g}"
 
 
 def bad_loss(
