@@ -219,7 +219,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
     wrong = []
     try:
         _compare(work, chosen)
-    except failures.MENDABLE as error:
+    except failures.USER_ERRORS as error:
         wrong.append(f"The comparison is not complete: {failures.explain(error)}")
     if failed:
         wrong.append(

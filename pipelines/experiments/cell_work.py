@@ -140,7 +140,7 @@ def _send_cells(pipe: Any, plan: Plan) -> None:
     command.quieten()
     try:
         pipe.send(_cells(plan))
-    except (*failures.MENDABLE, flags.Error) as error:
+    except (*failures.USER_ERRORS, flags.Error) as error:
         pipe.send(failures.explain(error))
 
 
@@ -215,7 +215,7 @@ def _cells(plan: Plan) -> list[Cell]:
                         checked.add((kind.command, *source))
                         kind.check_data(config)
                     besides = kind.digest(config)
-                except (*failures.MENDABLE, flags.Error) as error:
+                except (*failures.USER_ERRORS, flags.Error) as error:
                     raise ValueError(
                         f"--method={candidate.method}, candidate {candidate.text!r}, "
                         f"fold {fold}: {failures.explain(error, values)}"
@@ -292,7 +292,7 @@ def _train(cell: Cell, kind: Kind, keep_models: bool) -> bool:
     try:
         command.quieten()
         kind.work(cell.config, cell.directory, keep_models)
-    except failures.MENDABLE as error:
+    except failures.USER_ERRORS as error:
         values = {**_values(cell.config), "model_dir": cell.directory}
         formatted = failures.explain(error, values)
         telling.say(f"Error: {' '.join(formatted.split())}")

@@ -69,7 +69,7 @@ def _serve(pipe: Any, work: Callable[[Unit], None]) -> None:
         problem = ""
         try:
             work(unit)
-        except failures.MENDABLE as error:
+        except failures.USER_ERRORS as error:
             problem = failures.explain(error)
         pipe.send(problem)
 

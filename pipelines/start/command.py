@@ -66,7 +66,7 @@ def run(
                 telling.worded(wording.spelled),
             ):
                 work(arguments) if takes_arguments else work()
-        except failures.MENDABLE as error:
+        except failures.USER_ERRORS as error:
             if isinstance(error, BrokenPipeError) and interruption.is_unread():
                 raise
             print(f"Error: {failures.explain(error)}", file=sys.stderr)

@@ -21,7 +21,7 @@ from tfr_ext.core.system import clusters
 FLAGS = flags.FLAGS
 
 # Errors that a user can fix: `explain` reports them, without a traceback.
-MENDABLE = (ValueError, OSError, MemoryError, FloatingPointError, tf.errors.OpError)
+USER_ERRORS = (ValueError, OSError, MemoryError, FloatingPointError, tf.errors.OpError)
 
 _FULL = {
     errno.ENOSPC: "is full",
@@ -63,7 +63,7 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
     """Returns the message for an error.
 
     Args:
-        error: one of `MENDABLE`, or an error of flags.
+        error: one of `USER_ERRORS`, or an error of flags.
         values: the flags by name; those of this process by default.
     """
     if values is None:
