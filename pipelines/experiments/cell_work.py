@@ -283,7 +283,7 @@ def _train_all(
         for stream in (1, 2):
             os.dup2(log, stream)
         os.close(log)
-        with telling.worded(wording.spelled):
+        with telling.worded(wording.with_flag_names):
             pipe.send(_train(cell, kinds[cell.candidate.command], keep_models))
 
 

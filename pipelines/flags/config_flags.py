@@ -156,7 +156,7 @@ class _Serializer(flags.ArgumentSerializer):
 
 def _define(place: Place, required: bool, flag_values: flags.FlagValues) -> None:
     about, name, default = place.about, place.key, place.default
-    kind, text = KINDS[about.kind], wording.spelled(about.help)
+    kind, text = KINDS[about.kind], wording.with_flag_names(about.help)
     if kind.repeats:
         first = None if required else list(default)
         flags.DEFINE_multi_string(name, first, text, flag_values, required=required)

@@ -36,13 +36,13 @@ def group(flag: str) -> str:
     return _groups.get(flag, "")
 
 
-def spelled(text: str) -> str:
+def with_flag_names(text: str) -> str:
     """Returns a text with flags in place of arguments.
 
     Examples:
         >>> flags.DEFINE_float("rate", 0.1, "")  # doctest: +ELLIPSIS
         <absl...>
-        >>> spelled("`rate=2` is too much; `alpha` is no flag.")
+        >>> with_flag_names("`rate=2` is too much; `alpha` is no flag.")
         '--rate=2 is too much; `alpha` is no flag.'
         >>> delattr(flags.FLAGS, "rate")
     """

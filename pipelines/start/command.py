@@ -63,7 +63,7 @@ def run(
                 interruption.work(
                     advice, termination.request, termination.may_end_at_once
                 ),
-                telling.worded(wording.spelled),
+                telling.worded(wording.with_flag_names),
             ):
                 work(arguments) if takes_arguments else work()
         except failures.USER_ERRORS as error:

@@ -72,7 +72,9 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
 
 
 def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
-    text = wording.with_hints(wording.spelled(str(error) or type(error).__name__))
+    text = wording.with_hints(
+        wording.with_flag_names(str(error) or type(error).__name__)
+    )
     first = re.sub(r"\{\{.*?\}\} ?", "", text.splitlines()[0]).strip()
     if isinstance(error, OSError) and error.errno in _FULL:
         disk = _disk(error.filename, values)

@@ -210,7 +210,7 @@ SCRIPT = textwrap.dedent(
                      "--synthetic_list_size=7", "--num_epochs=1", "--seed=0",
                      *given])
         try:
-            with telling.worded(wording.spelled):
+            with telling.worded(wording.with_flag_names):
                 train.train()
             told.append("")
         except ValueError as error:
