@@ -24,7 +24,7 @@ from pipelines.experiments.experiment_config import ExperimentConfig
 from pipelines.experiments.kinds import KINDS
 from pipelines.flags import config_flags
 from pipelines.start import command, failures
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
 from tfr_ext.evaluation import comparable, comparison
@@ -155,7 +155,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
         threads=config.threads,
         keep_models=config.keep_models,
     )
-    telling.say(
+    messages.say(
         f"{_count(methods, 'method')}, {_count(plan.candidates, 'candidate')}, "
         f"{_count(plan.folds, 'fold')}, {_count(seeds, 'seed')}. Reading the data ...",
     )
@@ -172,7 +172,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
     }
     later = len(several) * len(plan.folds) * (len(seeds) - len(first))
     progress = _Progress(phases["select"], later, config.jobs, work.select_by)
-    telling.say(_announcement(plan, phases["select"], later, config.jobs))
+    messages.say(_announcement(plan, phases["select"], later, config.jobs))
     cell_work.train(phases["select"], plan, config.jobs, progress.tell)
     choices = selection.choose(
         [cell for cell in phases["select"] if cell.seed in first],
@@ -228,7 +228,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
         )
         wrong += [f"  {_describe(cell)}: {cell.failure()}" for cell in failed]
     if wrong:
-        sys.exit(telling.visible("Error: " + "\n".join(wrong)))
+        sys.exit(messages.visible("Error: " + "\n".join(wrong)))
 
 
 def _count(things: Sized, name: str) -> str:
@@ -262,14 +262,14 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
         missing = len(work.config.folds) - len({cell.fold for cell in wanted})
         num_cells = len(wanted) + missing * len(work.config.seeds)
         if len(found) < num_cells:
-            telling.say(
+            messages.say(
                 f"{method} is not compared: {num_cells - len(found)} of its "
                 f"{num_cells} cells have not finished."
             )
         else:
             whole[method] = found
     if not whole or work.comparison.against not in (comparable.BEST, *whole):
-        telling.say(
+        messages.say(
             "Nothing is compared: "
             + (
                 f"cells of the baseline, {work.comparison.against}, are missing."
@@ -282,7 +282,7 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
     compared = comparison.compare(whole, work.comparison)
     comparison_report.write(compared, output_dir)
     comparison_report.show(compared)
-    telling.say(f"Written: {output_dir}/comparison.html, and the tables beside it.")
+    messages.say(f"Written: {output_dir}/comparison.html, and the tables beside it.")
 
 
 class _Progress:
@@ -295,7 +295,7 @@ class _Progress:
         self._left = _unfinished(wanted) + later
         self._failed = 0
         if len(wanted) > _unfinished(wanted):
-            telling.say(
+            messages.say(
                 f"{len(wanted) - _unfinished(wanted)} cells are finished already."
             )
 
@@ -319,7 +319,7 @@ class _Progress:
             left = self._left * sum(recent) / len(recent) / self._jobs
             text += f" Cells left: {self._left}, about {_duration(left)}"
             text += f", {self._failed} failed." if self._failed else "."
-        telling.say(text)
+        messages.say(text)
 
 
 def _result(cell: cells.Cell, name: str) -> str:

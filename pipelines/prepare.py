@@ -23,7 +23,7 @@ from pipelines.flags import config_flags
 from pipelines.preparing import runners, shard_directory, work_units
 from pipelines.preparing.work_units import Output, Unit, Written
 from pipelines.start import command
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.settings import Settings, places, setting
 from tfr_ext.core.system import lock
 from tfr_ext.data.letor.byte_ranges import Survey
@@ -114,7 +114,7 @@ def prepare() -> None:
     source = config_flags.read(DataConfig, FLAGS)
     directory = config.output_dir or ""
     if "://" in directory:
-        telling.say(
+        messages.say(
             f"{directory} is not local, so it cannot be locked: make sure that no "
             "other preparation writes to it."
         )
@@ -156,7 +156,7 @@ def _write(
     if config.beam_args:
         unknown = runners.unknown_options(config.beam_args)
         if unknown:
-            telling.say(
+            messages.say(
                 f"Options passed on that Beam itself does not know: {' '.join(unknown)}"
             )
     units = _units(config, source, place, division)
@@ -173,7 +173,7 @@ def _write(
         )
     content = shard_directory.describe(found, facts)
     shard_directory.finish(directory, content, place)
-    telling.say(shard_directory.summary(content, found, directory))
+    messages.say(shard_directory.summary(content, found, directory))
 
 
 def _source_facts(source: DataConfig) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _print_ignored(source: DataConfig) -> None:
             continue
         if place.value(source) != place.default:
             (line,) = run_file.lines_of(place, place.value(source))
-            telling.say(f"{line} does not change the shards; training applies it.")
+            messages.say(f"{line} does not change the shards; training applies it.")
 
 
 def _plan(
@@ -227,7 +227,7 @@ def _units(
             reasons.append(
                 "find the number of features (--num_features makes this unnecessary)"
             )
-        telling.say(f"Reading the training data once first, to {', '.join(reasons)}.")
+        messages.say(f"Reading the training data once first, to {', '.join(reasons)}.")
         surveys = _survey(config, directory, pieces["train"], num_features)
         num_features = max(survey.num_features for survey in surveys)
         if fractions:
@@ -281,7 +281,7 @@ def _survey(
         for index, piece in enumerate(pieces)
     ]
     surveys = _run(config, directory, units, work_units.surveyed)
-    telling.say(
+    messages.say(
         f"{sum(s.queries for s in surveys):,} queries, "
         f"{max(s.num_features for s in surveys):,} features"
     )
@@ -313,7 +313,7 @@ def _run(
     """Does the work of the units that are not finished, and returns all results."""
     left = [unit for unit in units if found(unit) is None]
     if len(left) < len(units):
-        telling.say(
+        messages.say(
             f"{len(units) - len(left):,} of {len(units):,} pieces are finished already."
         )
     if left and config.beam_args:

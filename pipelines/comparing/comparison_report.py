@@ -10,7 +10,7 @@ from absl import flags
 
 from pipelines.comparing import html_page, tables
 from pipelines.flags import config_flags
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import Settings, setting
 from tfr_ext.evaluation import comparable, runs, significance
@@ -84,7 +84,7 @@ def read(metrics: Sequence[str], seed: int) -> Options:
         seed: seed of the randomisation test.
     """
     given = vars(config_flags.read(ComparisonConfig, flags.FLAGS))
-    against = telling.visible(given["against"], runs.LONGEST_NAME)
+    against = messages.visible(given["against"], runs.LONGEST_NAME)
     return Options(metrics, seed=seed, **{**given, "against": against})
 
 

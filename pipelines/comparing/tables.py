@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tfr_ext import evaluation, objectives
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.table import DAGGER, DOWN, UP, Cell, Table
 from tfr_ext.evaluation.comparable import BEST, ONE_SIDED
 from tfr_ext.evaluation.comparison import Comparison, Result
@@ -184,7 +184,7 @@ def convention_text(comparison: Comparison) -> str:
         for key, value in comparison.convention.items()
         if value is not None
     )
-    return telling.visible(formatted, 1000)
+    return messages.visible(formatted, 1000)
 
 
 def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> str:

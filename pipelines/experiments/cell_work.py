@@ -27,7 +27,7 @@ from pipelines.experiments.cells import (
 )
 from pipelines.flags import config_flags, wording
 from pipelines.start import command, failures
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import Settings, places
 from tfr_ext.core.system import child_process
@@ -283,7 +283,7 @@ def _train_all(
         for stream in (1, 2):
             os.dup2(log, stream)
         os.close(log)
-        with telling.worded(wording.with_flag_names):
+        with messages.worded(wording.with_flag_names):
             pipe.send(_train(cell, kinds[cell.candidate.command], keep_models))
 
 
@@ -295,12 +295,12 @@ def _train(cell: Cell, kind: Kind, keep_models: bool) -> bool:
     except failures.USER_ERRORS as error:
         values = {**_values(cell.config), "model_dir": cell.directory}
         formatted = failures.explain(error, values)
-        telling.say(f"Error: {' '.join(formatted.split())}")
+        messages.say(f"Error: {' '.join(formatted.split())}")
         return False
     except Exception as error:  # Whatever it is, the other cells go on.
         traceback.print_exc()
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        telling.say(f"Error: {reason}")
+        messages.say(f"Error: {reason}")
         return False
     finally:
         sys.stdout.flush()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pipelines.flags import path_flags
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.settings import Settings
 from tfr_ext.evaluation import runs
 from tfr_ext.runs import outputs
@@ -261,7 +261,7 @@ def parse_methods(
     methods: dict[str, list[Candidate]] = {}
     for text in texts:
         name, colon, rest = text.partition(":")
-        name = telling.visible(name.strip(), runs.LONGEST_NAME)
+        name = messages.visible(name.strip(), runs.LONGEST_NAME)
         try:
             words = shlex.split(rest)
         except ValueError as error:

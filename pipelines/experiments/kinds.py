@@ -15,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 
 from pipelines.experiments.cells import Kind
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import Settings, nested, same_setting, setting
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries, trec
 from tfr_ext.gbm import gbm_trainer

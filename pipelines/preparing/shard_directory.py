@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from pipelines.preparing import work_units
 from pipelines.preparing.work_units import Written
-from tfr_ext.core import json_files, telling
+from tfr_ext.core import json_files, messages
 from tfr_ext.core.settings import given
 from tfr_ext.data.elwc import manifest, writing
 from tfr_ext.runs.owned_files import check_foreign
@@ -70,7 +70,7 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
         has_failed = tf.io.gfile.exists(os.path.join(work, work_units.ERROR_FILE))
         others = {**then, "files": plan["files"]}
         if differences and not finished and has_failed and others == plan:
-            telling.say(
+            messages.say(
                 "Files of the source changed after an error in the data, so all shards "
                 "are written anew."
             )
@@ -81,12 +81,12 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
             what = "has shards of something else"
             raise refusal("output_dir", directory, what, differences)
         if finished:
-            telling.say(
+            messages.say(
                 f"The shards in {directory} are finished: there is nothing to do."
             )
             _clear_parts(work)  # It may have been killed before it did so.
             return None
-        telling.say(f"Going on with the shards in {directory}.")
+        messages.say(f"Going on with the shards in {directory}.")
         error = work_units.ERROR_FILE
         _clear(work, lambda name: name.endswith(".writing") or name == error)
         return directory

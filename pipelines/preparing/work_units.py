@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.core import json_files, telling
+from tfr_ext.core import json_files, messages
 from tfr_ext.data.elwc import manifest, writing
 from tfr_ext.data.letor.byte_ranges import Survey
 from tfr_ext.sources.source import Piece
@@ -158,7 +158,7 @@ def _write(unit: Unit) -> Written:
     pieces = iter(unit.piece.read(unit.num_features))
     first_lists = next(pieces, None)
     if first_lists is None:
-        telling.say(
+        messages.say(
             f"{unit.piece.locate('')} has no judged items, so it makes no shard."
         )
         return Written({}, [])
@@ -190,7 +190,7 @@ def _write(unit: Unit) -> Written:
         assert writer.record is not None  # All have ended well.
         records[output.split] = writer.record
         shard = writer.record.shard
-        telling.say(
+        messages.say(
             f"{shard.name}: {shard.queries:,} queries, {shard.items:,} items, "
             f"{shard.bytes / 1e6:,.1f} MB",
         )

@@ -16,7 +16,7 @@ from absl import app, flags, logging
 from pipelines.flags import flag_files, wording
 from pipelines.start import console, failures, interruption
 from pipelines.start.tensorflow_import import tf
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.system import termination
 
 FLAGS = flags.FLAGS
@@ -53,7 +53,7 @@ def run(
     def main(argv: list[str]) -> None:
         arguments = argv[1:]
         if arguments and not takes_arguments:
-            formatted = telling.visible(" ".join(arguments), failures.LONGEST)
+            formatted = messages.visible(" ".join(arguments), failures.LONGEST)
             raise app.UsageError(f"Unexpected arguments: {formatted}")
         quieten()
         advice = _advice if goes_on else lambda: ""
@@ -63,7 +63,7 @@ def run(
                 interruption.work(
                     advice, termination.request, termination.may_end_at_once
                 ),
-                telling.worded(wording.with_flag_names),
+                messages.worded(wording.with_flag_names),
             ):
                 work(arguments) if takes_arguments else work()
         except failures.USER_ERRORS as error:
@@ -96,7 +96,7 @@ def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
     try:
         return FLAGS([*argv[:1], *flag_files.expanded(argv[1:])])
     except flags.Error as error:
-        sys.exit(f"Error: {telling.visible(str(error), failures.LONGEST)}")
+        sys.exit(f"Error: {messages.visible(str(error), failures.LONGEST)}")
     except SystemExit:  # After absl's own help, such as that of --helpfull.
         sys.exit()
 
@@ -155,7 +155,7 @@ def _help_entry(flag: flags.Flag) -> str:
 
 def _print_traceback(*error: Any) -> None:
     """Prints a traceback as Python does, with control characters escaped."""
-    sys.stderr.write(telling.visible("".join(traceback.format_exception(*error))))
+    sys.stderr.write(messages.visible("".join(traceback.format_exception(*error))))
 
 
 def _end_at_once(status: int) -> NoReturn:

@@ -15,7 +15,7 @@ from absl import flags
 
 from pipelines.flags import wording
 from pipelines.start.tensorflow_import import tf
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.system import clusters
 
 FLAGS = flags.FLAGS
@@ -68,7 +68,7 @@ def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> st
     """
     if values is None:
         values = {name: FLAGS[name].value for name in FLAGS}
-    return telling.visible(_explained(error, values), LONGEST)
+    return messages.visible(_explained(error, values), LONGEST)
 
 
 def _explained(error: BaseException, values: Mapping[str, Any]) -> str:

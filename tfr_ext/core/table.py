@@ -9,7 +9,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 
 DAGGER, UP, DOWN = "†", "↑", "↓"
 _LATEX = {
@@ -84,8 +84,8 @@ class Table:
             bold: whether an escape sequence sets what is bold; else it has a star.
         """
         marked = f"{_BOLD}{{}}{{}}{_NOT_BOLD}" if bold else "{}*{}"
-        rows = [[*map(telling.visible, self.header)]]
-        rows += self._shown(telling.visible, marked)
+        rows = [[*map(messages.visible, self.header)]]
+        rows += self._shown(messages.visible, marked)
         widths = [max(map(_length, column)) for column in zip(*rows)]
         if self.right:
             widths[1:] = [max(8, width) for width in widths[1:]]
@@ -95,7 +95,7 @@ class Table:
             first, *others = zip(row, gaps)
             cells = [first, *(pair[::-1] if self.right else pair for pair in others)]
             lines.append("  ".join(map("".join, cells)).rstrip())
-        notes = (textwrap.fill(telling.visible(note), 88) for note in self.notes)
+        notes = (textwrap.fill(messages.visible(note), 88) for note in self.notes)
         return "\n".join([*lines, *notes])
 
     def to_markdown(self) -> str:
@@ -173,7 +173,7 @@ def as_latex(text: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return telling.visible(" ".join(text.split()))
+    return messages.visible(" ".join(text.split()))
 
 
 def _greek(character: str) -> str:
@@ -187,7 +187,7 @@ def _greek(character: str) -> str:
 
 
 def _html(text: str) -> str:
-    return html.escape(telling.visible(text))
+    return html.escape(messages.visible(text))
 
 
 def _length(text: str) -> int:

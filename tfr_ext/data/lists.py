@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.data.tables import frames, row_arrays
 
 
@@ -213,7 +213,7 @@ class RankingLists:
             [2, 1]
         """
         columns = frames.Columns(label, query, features, weight, doc_id, missing)
-        with telling.issuing_warnings():
+        with messages.issuing_warnings():
             return cls(**frames.fields(frames.as_frame(df), columns))
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.data.batches import batch_datasets
 from tfr_ext.datasets import catalogue
 
@@ -70,7 +70,7 @@ def stored_lists(builder: Any, split: str) -> StoredLists:
     is_simple = all(codec is not None for _, codec in codecs)
     if not is_simple or builder.info.file_format.value != "tfrecord":
         # A warning of TFDS about its own use of its own interface.
-        with telling.without_logged("`FeatureConnector.dtype` is deprecated"):
+        with messages.without_logged("`FeatureConnector.dtype` is deprecated"):
             lists = builder.as_dataset(split=split)
         pieces = lists.ragged_batch(_QUERIES_PER_PIECE)
         decode: Callable[..., Values] = functools.partial(_flat_values, names)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import telling, which_keras
+from tfr_ext.core import messages, which_keras
 from tfr_ext.core.settings import build
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.data.lists import RankingLists
@@ -198,7 +198,7 @@ class Ranker(BaseEstimator):
             judged = rows.only_one(eval_set, eval_group, eval_qid)
             valid = rows.lists(*judged, None, self.query, columns, "eval_set", keeps)
             splits = data_splits.Splits(lists, valid, valid)
-        quiet = contextlib.nullcontext() if self.verbose else telling.silent()
+        quiet = contextlib.nullcontext() if self.verbose else messages.silent()
         with contextlib.ExitStack() as stack:
             stack.enter_context(quiet)
             stack.enter_context(as_settings.in_words())

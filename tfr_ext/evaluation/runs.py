@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import decimals, json_files, telling
+from tfr_ext.core import decimals, json_files, messages
 from tfr_ext.data import text_files
 
 # Longer names of runs, in characters, lose their middle.
@@ -125,7 +125,7 @@ def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
                 )
             directory = paths[0] if os.path.isdir(paths[0]) else _parent(paths[0])
             name = os.path.basename(os.path.abspath(directory))
-        name = telling.visible(name, LONGEST_NAME)
+        name = messages.visible(name, LONGEST_NAME)
         if not name.strip():
             raise ValueError(f"{argument}: expected a name before '='.")
         if name in found:

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tfr_ext.core import json_files
 from tfr_ext.core.files import named, text_file
+from tfr_ext.core.messages import say
 from tfr_ext.core.table import Table
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries, trec, trec_names
 from tfr_ext.runs.owned_files import OwnedFiles

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
-from tfr_ext.core.telling import say
 from tfr_ext.runs import outputs, run_file
 from tfr_ext.runs.owned_files import OwnedFiles, ensemble_directories
 from tfr_ext.runs.run_progress import read_progress

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfr_ext import objectives
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.score_files import read_scores

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import json_files
-from tfr_ext.core.telling import say
+from tfr_ext.core.messages import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import fusion, runs, trec
 from tfr_ext.runs import outputs

@@ -13,9 +13,9 @@ from typing import BinaryIO
 import numpy as np
 
 from tfr_ext.core.files import check_may_write, is_within, whole_file
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
-from tfr_ext.core.telling import say
 from tfr_ext.data import file_names, text_files
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.reading import iter_elwc

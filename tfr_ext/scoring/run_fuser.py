@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import Settings, given, nested, setting
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import comparable, fusion, queries, runs
 from tfr_ext.evaluation.fusion import FUSIONS, RRF_K, checked_weights

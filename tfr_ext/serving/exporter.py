@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tfr_ext.core import which_keras
 from tfr_ext.core.files import folder_aside, without_wildcards
+from tfr_ext.core.messages import say
 from tfr_ext.core.system.process_state import gradients_kept_in
-from tfr_ext.core.telling import say
 from tfr_ext.data.batches.batching import FEATURES, score_lists
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists

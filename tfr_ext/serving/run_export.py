@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.system import lock
-from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
 from tfr_ext.serving import exporter, parity
 from tfr_ext.serving.model_file import float_features

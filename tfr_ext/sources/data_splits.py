@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists

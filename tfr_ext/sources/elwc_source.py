@@ -6,8 +6,8 @@ import dataclasses
 import os
 from collections.abc import Collection, Iterator, Sequence
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.data.batches import streams
 from tfr_ext.data.elwc import features, manifest, shards, writing
 from tfr_ext.data.elwc.diagnosis import ElwcSchema

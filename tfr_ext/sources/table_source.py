@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files

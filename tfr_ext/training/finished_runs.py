@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 
 from tfr_ext.core.files import check_may_write
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import Settings, given, setting
-from tfr_ext.core.telling import say
 from tfr_ext.models.combination import COMBINATIONS
 from tfr_ext.runs import outputs, run_directory, run_file
 from tfr_ext.serving import model_file, run_export

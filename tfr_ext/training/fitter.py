@@ -11,9 +11,9 @@ import tensorflow as tf
 from absl import logging
 
 from tfr_ext import losses, models
-from tfr_ext.core import telling, which_keras
+from tfr_ext.core import messages, which_keras
+from tfr_ext.core.messages import say
 from tfr_ext.core.system import termination
-from tfr_ext.core.telling import say
 from tfr_ext.evaluation import Convention, higher_is_better
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.training import checkpoints, diagnosis, lists_datasets, replicas, schedules
@@ -187,7 +187,7 @@ class Fitter:
         Raises:
             FloatingPointError: If the loss becomes NaN or infinite.
         """
-        with replicas.scope(self._strategy), telling.without_logged(_SLOW_CALLBACK):
+        with replicas.scope(self._strategy), messages.without_logged(_SLOW_CALLBACK):
             model, first = self._compiled()
             progress = self._training.restore(model)
             if verbose and progress.has_begun:

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.system import child_process, termination
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.training import members
@@ -63,7 +63,7 @@ def train(
                 for pipe in pool.ready():
                     kind, content = _message(pool, pipe)
                     if kind == _LINE:
-                        telling.say(f"[{numbers[pipe]}] {content}")
+                        messages.say(f"[{numbers[pipe]}] {content}")
                     elif kind == _BEGIN:
                         before_writing()
                         pool.send(pipe, None)
@@ -129,7 +129,7 @@ def _work(
 
     outcome: tuple[str, Any] = (_END, None)
     try:
-        with contextlib.redirect_stdout(_Lines(pipe)), telling.silent():
+        with contextlib.redirect_stdout(_Lines(pipe)), messages.silent():
             train_one(config, origin, before_writing)
     except Exception as error:  # Whatever it is, the parent reports it.
         kind = next((k for k, v in _ERRORS.items() if isinstance(error, v)), None)

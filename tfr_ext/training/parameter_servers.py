@@ -22,9 +22,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
+from tfr_ext.core.messages import say, warn
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import clusters, termination
-from tfr_ext.core.telling import say, warn
 from tfr_ext.training.diagnosis import not_finite
 
 NAME = "parameter_server"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.training import parameter_servers
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfr_ext import losses
+from tfr_ext.core.messages import say, warn
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say, warn
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.evaluation import queries
 from tfr_ext.runs import outputs

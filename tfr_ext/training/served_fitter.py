@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.settings import given
 from tfr_ext.training import fitter, parameter_servers
 
@@ -60,7 +60,7 @@ class ServedFitter(fitter.Fitter):
         with contextlib.ExitStack() as stack:
             stack.enter_context(parameter_servers.watched_workers(self._cluster))
             for text in _HIDDEN:
-                stack.enter_context(telling.without_logged(text))
+                stack.enter_context(messages.without_logged(text))
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", _OPTIONS)
             # Keras shows no bar, which would wait for each step.

@@ -12,10 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import process_state
-from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
 from tfr_ext.runs import outputs
 from tfr_ext.runs.run_directory import RunDirectory
@@ -120,7 +120,7 @@ def train(
         raise ValueError("`model_dir` must be given: training writes its files there.")
     with contextlib.ExitStack() as stack:
         if config.verbose == "silent":
-            stack.enter_context(telling.issuing_warnings())
+            stack.enter_context(messages.issuing_warnings())
         stack.enter_context(process_state.as_before())
         return _train(config, splits, callbacks)
 
@@ -257,7 +257,7 @@ class _Run:
                 say(f"{name}:")
             tf.keras.utils.set_random_seed(one.data.seed)
             run = _Run(one, self._strategy, inputs, self._callbacks, self._begin)
-            with telling.silent():
+            with messages.silent():
                 results.append(run.train_alone())
             found = outputs.read_metrics(run._directory.files.path("metrics.json"))
             models.append(members.report(one, found))

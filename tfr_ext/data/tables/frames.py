@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.data.tables.row_arrays import RowError
 
@@ -183,7 +183,7 @@ def _warn_of_numbers(series: Any) -> None:
         (f"not all of its values are numbers: one is {_shown(x)}" for x in wrong),
         f"its type is {series.dtype}",
     )
-    telling.warn(f"Column {series.name!r} is not a feature, as {reason}.")
+    messages.warn(f"Column {series.name!r} is not a feature, as {reason}.")
 
 
 def _is_decimal(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import decimals, telling
+from tfr_ext.core import decimals, messages
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
@@ -71,7 +71,7 @@ def read_table(
         ([[9.0], [12.5]], ['hat'])
     """
     columns = Columns(label, query, features, weight, doc_id, missing)
-    with telling.issuing_warnings():
+    with messages.issuing_warnings():
         return concatenate(read_files(find_files(paths), columns))
 
 
