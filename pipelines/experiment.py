@@ -242,7 +242,7 @@ def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
 def _announcement(
     plan: cells.Plan, wanted: list[cells.Cell], later: int, jobs: int
 ) -> str:
-    """Returns what the experiment is about to do."""
+    """Returns a text that announces the experiment."""
     left = _unfinished(wanted)
     then = f", then up to {later:,} with the candidates chosen" if later else ""
     return (

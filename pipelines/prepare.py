@@ -215,7 +215,7 @@ def _units(
     directory: str,
     division: Division,
 ) -> list[Unit]:
-    """Returns what each worker reads and writes."""
+    """Returns the work units: what each worker reads and writes."""
     pieces = division.pieces
     fractions = data_splits.held_out(source, pieces)
     num_features, has_doc_ids = source.num_features, True

@@ -27,7 +27,7 @@ class ServingError(OSError):
     """A server is gone, refuses a request, or gives an answer of another kind."""
 
     def __init__(self, text: str):
-        """Takes a message, which may repeat what a server says.
+        """Takes a message, which may quote the server.
 
         Args:
             text: the message. It becomes one line without control characters, and its
@@ -148,13 +148,13 @@ class Target:
         )
 
     def strange(self, text: str) -> ServingError:
-        """Returns the error of an answer that is not what was asked for."""
+        """Returns the error of an answer of an unexpected form."""
         return ServingError(
             f"The answer of the server at {self.server} cannot be used: {text}"
         )
 
     def too_long(self, most: int) -> ServingError:
-        """Returns the error of an answer that is longer than one can be."""
+        """Returns the error of an answer of more bytes than expected."""
         return self.strange(f"it has more than {most:,} bytes.")
 
     def check_model(self, name: str, version: int) -> None:

@@ -162,7 +162,7 @@ class GrpcClient(ranking_client.RankingClient):
 
 
 def _options(retries: int, most: int) -> list[tuple[str, Any]]:
-    """Returns the options of a channel that tries again what cannot be reached."""
+    """Returns the options of a channel that retries unreachable servers."""
     policy = {
         "maxAttempts": retries + 1,
         "initialBackoff": "0.2s",

@@ -142,7 +142,7 @@ class RankingClient(abc.ABC):
 
     @abc.abstractmethod
     def _metadata(self) -> answers.Metadata:
-        """Returns what the server says about the model."""
+        """Returns the metadata of the model."""
 
     @abc.abstractmethod
     def _predict(

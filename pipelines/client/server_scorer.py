@@ -102,7 +102,7 @@ class ServerConfig(Settings):
         self.target()
 
     def target(self) -> Target:
-        """Returns what a client connects to.
+        """Returns the target of a client.
 
         Raises:
             ValueError: If there is no server.

@@ -176,7 +176,7 @@ def latex(comparison: Comparison) -> str:
 
 
 def convention_text(comparison: Comparison) -> str:
-    """Returns what the metrics mean, in words."""
+    """Returns the convention of the metrics in words."""
     if comparison.convention is None:
         return "unknown"
     formatted = "; ".join(
@@ -231,7 +231,7 @@ def _as_sentence(title: str) -> str:
 
 
 def _significance(comparison: Comparison, bold: str) -> str:
-    """Returns what is best, and by which test a difference is significant."""
+    """Returns how the best is marked, and by which test differences are significant."""
     options, number = comparison.options, len(comparison.runs) - 1
     best = f"The best is in {bold}" if bold == "bold" else f"{bold} is the best"
     test = _TESTS[options.test]

@@ -136,7 +136,7 @@ def _is_trained(pool: child_process.Pool, pipe: Any, cell: Cell) -> bool:
 
 
 def _send_cells(pipe: Any, plan: Plan) -> None:
-    """Sends the cells of a plan, or a message that says what is wrong."""
+    """Sends the cells of a plan, or an error message."""
     command.quieten()
     try:
         pipe.send(_cells(plan))

@@ -66,7 +66,7 @@ def given(
     flag_values: flags.FlagValues,
     without: Collection[str] = (),
 ) -> list[str]:
-    """Returns the flags that were given for some settings, as on a command line."""
+    """Returns the flags given for some settings, as on a command line."""
     names = [place.key for place in places(kind) if place.key not in without]
     every = [flag_values[name] for name in names]
     texts = [flag.serialize() for flag in every if flag.present]

@@ -50,7 +50,7 @@ def with_flag_names(text: str) -> str:
 
 
 def with_hints(message: str) -> str:
-    """Returns a message, with hints on what drops parts of a wrong loss."""
+    """Returns a message, with hints on how to drop the parts of a wrong loss."""
     if not _LOSS.match(message):
         return message
     words = message.partition(": ")[0]

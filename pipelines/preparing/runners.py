@@ -64,7 +64,7 @@ def run_here(
 
 
 def _serve(pipe: Any, work: Callable[[Unit], None]) -> None:
-    """Does the work of units that are sent, and sends back what went wrong, if any."""
+    """Does the work of units that are sent, and sends back errors."""
     for unit in child_process.tasks(pipe):
         problem = ""
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 PLAIN_PATH = "a path of one line in UTF-8, without blanks around it"
-"""What `is_plain_path` accepts, for messages."""
+"""The paths that `is_plain_path` accepts, for messages."""
 
 
 def positive(argument: str, value: Any) -> float:

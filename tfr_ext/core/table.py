@@ -177,7 +177,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _greek(character: str) -> str:
-    """Returns the command of a small Greek letter, which pdfLaTeX does not know."""
+    """Returns the command of a small Greek letter, which pdfLaTeX needs."""
     name = unicodedata.name(character, "").split()
     if name[:3] != ["GREEK", "SMALL", "LETTER"] or len(name) != 4:
         return ""

@@ -76,7 +76,7 @@ class GrowingRows:
 
 
 def _grown(held: mmap.mmap | None, size: int) -> mmap.mmap:
-    """Returns memory of at least some size, which begins with what is held."""
+    """Returns memory of at least some size that begins with the present content."""
     # Pages that nobody writes to take no memory.
     size += size // 2
     if held is not None:

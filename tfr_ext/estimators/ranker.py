@@ -333,11 +333,11 @@ class Ranker(BaseEstimator):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns what pickle holds: the attributes, and the versions of a model."""
+        """Returns the state to pickle: the attributes, and the versions of a model."""
         return saved.state(vars(self))
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Takes what `__getstate__` returned.
+        """Restores the state that `__getstate__` returned.
 
         Raises:
             ValueError: If the model cannot be loaded, and other versions pickled it.

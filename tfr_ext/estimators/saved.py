@@ -96,7 +96,7 @@ def state(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the attributes of a ranker from what `state` returned.
+    """Returns the attributes of a ranker from its pickled state.
 
     Raises:
         ValueError: If the model cannot be loaded, and other versions pickled it.

@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def num_queries(self) -> int:
-        """The number of queries, including those that do not count."""
+        """The number of queries, including those that do not count for a metric."""
         return sum(len(fold[0].queries) for fold in self.runs[0].folds)
 
     @property

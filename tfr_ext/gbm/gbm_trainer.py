@@ -256,7 +256,7 @@ def _check_labels(config: GbmConfig, splits: data_splits.Splits) -> float:
 
 
 def _mean(several: Sequence[Sequence[float]]) -> list[float]:
-    """Returns the means of the numbers at each place, of those that have one there."""
+    """Returns the mean at each place, over the rows that are long enough."""
     longest = max(map(len, several))
     table = np.full([len(several), longest], np.nan)
     for row, values in zip(table, several):
@@ -322,5 +322,5 @@ def _objective(config: GbmConfig, params: Mapping[str, Any]) -> Objective | None
 
 
 def _named(match: re.Match[str], params: Mapping[str, Any]) -> str:
-    """Returns how a message names a parameter of a loss."""
+    """Returns the name of a parameter of a loss in messages."""
     return f"`params['{match[1]}']`" if match[1] in params else match[0]

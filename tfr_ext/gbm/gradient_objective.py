@@ -14,7 +14,7 @@ from tfr_ext.data.batches.buckets import cut_by_items
 from tfr_ext.gbm.list_objective import Objective
 
 HESSIANS = ("gradient", "constant", "diagonal")
-"""What a `GradientObjective` gives as Hessians."""
+"""The Hessians that a `GradientObjective` can give."""
 
 # Padded items of a batch: of its square, a loss may make a tensor.
 _MAX_ITEMS = 1 << 13

@@ -304,7 +304,7 @@ class Sum(tf.keras.layers.Layer):
 
 
 def all_layers(model: object) -> list[Any]:
-    """Returns the layers of a model, and those of the models within it.
+    """Returns the layers of a model, including those of nested models.
 
     Args:
         model: a model, or anything else with `layers`.

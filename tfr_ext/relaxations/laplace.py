@@ -136,7 +136,7 @@ class Sums:
     worse: tf.Tensor
 
     def totals(self) -> list[tf.Tensor]:
-        """Returns what each item gets from all items, for each sum `[list, batch]`."""
+        """Returns the sums over all items, for each sum `[list, batch]`."""
         return tf.unstack(self.own + self.better + self.worse, axis=1)
 
     def differences(self) -> tf.Tensor:

@@ -55,7 +55,7 @@ class OwnedFiles:
 
     @property
     def record(self) -> str:
-        """The file that has the names of what was written."""
+        """The file with the names of the written files."""
         return self.path(f"{_RECORD}{self.command}")
 
     @property
@@ -71,7 +71,7 @@ class OwnedFiles:
         write_atomically(self.path(name), text)
 
     def owned(self) -> list[str]:
-        """Returns the names that the record has."""
+        """Returns the names in the record."""
         if not os.path.isfile(self.record):
             return []
         with open(self.record, encoding="utf-8", errors="replace") as file:
@@ -146,7 +146,7 @@ class OwnedFiles:
                 _remove_empty(self.path(name))
 
     def present(self) -> list[str]:
-        """Returns the names that exist, directories with a slash."""
+        """Returns the names of existing files, directories with a slash."""
         return [
             f"{name}/" if name in _INSIDE else name
             for name in self.names
@@ -154,7 +154,7 @@ class OwnedFiles:
         ]
 
     def paths(self) -> dict[str, str]:
-        """Returns the paths of those that exist, by name."""
+        """Returns the paths of the existing files, by name."""
         return {name: self.path(name) for name in self.names if self._entries(name)}
 
     def _entries(self, name: str) -> list[str]:

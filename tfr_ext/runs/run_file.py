@@ -126,7 +126,7 @@ def changed(then: Any, now: Any) -> str:
 
 
 def settings(text: str, kind: type[_Kind]) -> _Kind:
-    """Returns the settings of a run; what its file lacks has its default.
+    """Returns the settings of a run; settings that its file lacks have defaults.
 
     Args:
         text: what `of_training` returned.

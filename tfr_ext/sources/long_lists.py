@@ -84,7 +84,7 @@ class LongLists:
         return self._list_size is not None or bool(self._rerank_run)
 
     def describe(self) -> str:
-        """Returns in words what was left out; empty if nothing was."""
+        """Returns in words how much was left out; empty if nothing was."""
         if not self.num_cut:
             return ""
         rule = "a random choice of their items"

@@ -69,7 +69,7 @@ class TableSource(FileSource):
         return [TablePiece(path, columns) for path in files]
 
     def _columns_of(self, split: str, files: Sequence[str]) -> Columns:
-        """Returns what the columns of a split mean.
+        """Returns the meaning of the columns of a split.
 
         The default column of document names may be missing, and so may weights of lists
         that are not trained on.

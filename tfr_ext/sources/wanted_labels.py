@@ -20,7 +20,7 @@ AnyLists: TypeAlias = RankingLists | StreamedLists
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """How settings change the labels of all splits.
+    """Changes to the labels of all splits, as the settings say.
 
     Attributes:
         weights: `label_weights`, if it is given.
@@ -47,7 +47,7 @@ class Labels:
         return lists
 
     def describe(self) -> str:
-        """Returns in words what the labels are."""
+        """Describes the labels in words."""
         steps = []
         if self.weights is not None:
             weights = ", ".join(f"{weight:g}" for weight in self.weights)

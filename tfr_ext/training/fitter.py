@@ -247,7 +247,7 @@ class Fitter:
         replicas.wait_for_all(self._strategy)
 
     def _compiled(self) -> tuple[tf.keras.Model, list[tf.keras.callbacks.Callback]]:
-        """Returns a compiled model, and the callbacks that come before the others."""
+        """Returns a compiled model, and the callbacks that come first."""
         config = self._config
         model = self._model_builder.build()
         loss = self.build_loss()

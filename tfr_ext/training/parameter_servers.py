@@ -70,7 +70,7 @@ def _check_address(own: clusters.Task) -> None:
 
 
 def strategy(cluster: clusters.Cluster) -> tf.distribute.Strategy:
-    """Returns the strategy of the chief, as soon as all others are there.
+    """Returns the strategy of the chief, once all other processes are there.
 
     Raises:
         ValueError: If the address of this process is not free.
@@ -266,7 +266,7 @@ class ValidationHere(tf.keras.callbacks.Callback):
 
 
 def join(strategy: tf.distribute.Strategy) -> None:
-    """Waits until the workers have done all steps that were handed out."""
+    """Waits until the workers have done all steps handed out."""
     tf.distribute.coordinator.ClusterCoordinator(strategy).join()
 
 

@@ -197,12 +197,6 @@ class _Kernel(abc.ABC):
 
         Labels that do not exist have no items to add. The product at them is not 0 but
         the sum over all items, so that one may divide by it.
-
-        Args:
-            places: of the labels at which the product is.
-            others: of the labels of the items.
-            same: 1 where both are one label, else 0.
-            exists: 1 where the first exist, else 0.
         """
         costs = tf.abs(places - others) + self._penalty * same
         return tf.exp(-costs * exists) / self._rest

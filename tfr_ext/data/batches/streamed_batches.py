@@ -261,7 +261,7 @@ def _in_turns(
 
 
 def _cut(lists: RankingLists, count: int) -> tuple[RankingLists, RankingLists]:
-    """Returns the first lists and the others, as views."""
+    """Splits lists into the first ones and the rest, as views."""
     end, docs = lists.num_lists, lists.doc_ids
     shares, weights = lists.label_distributions, lists.weights
 

@@ -34,7 +34,7 @@ class NumericFeature:
         return [f"{self.name}[{i}]" for i in range(self.width)]
 
     def parsed(self, found: tf.Tensor, missing_value: float) -> tf.Tensor:
-        """Returns it as floats, from what `spec` found."""
+        """Returns it as floats, from the result of `spec`."""
         if not self.is_integer:
             return found
         floats = tf.cast(found, tf.float32)

@@ -62,7 +62,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The files of a split, and what they hold together.
+    """The files of a split, and their joint counts.
 
     Attributes:
         shards: the files, in order.

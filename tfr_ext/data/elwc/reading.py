@@ -260,7 +260,7 @@ class ElwcReader:
         )
 
     def _measured(self) -> Parser:
-        """Returns a parser for records like those of the first file."""
+        """Returns a parser for records with the widths of the first file."""
         first = self._files[0]
         records = each_record(first)
         head = list(itertools.islice(records, 1))

@@ -272,7 +272,7 @@ def _add_names(examples: bytes, size: int, names: Sequence[str]) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def _around_name(size: int, length: int) -> tuple[bytes, bytes]:
-    """Returns the bytes before an example's features, and those before its name."""
+    """Returns the bytes before an example's features, and before its name."""
     entry = _bytes_entry(DOC_ID, bytes(length))
     features = size + len(entry)
     example = _head(1, features)

@@ -162,11 +162,7 @@ def _parse_features(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Reads the features around some colons; all but `NULL` must be numbers.
 
-    Args:
-        text: The text that `_find_separators` took.
-        places: Positions of its separators.
-        colons: Which separators are colons.
-        dotted: Whether a dot is the next separator.
+    Takes the results of `_find_separators`.
 
     Returns:
         None if anything is not a number. Otherwise the indices, the values, and which

@@ -225,7 +225,7 @@ def _parse_query_id(token: bytes, labelled: bool) -> str:
 
 
 def _groups_hint(path: str) -> str:
-    """Says how the sizes of groups become queries."""
+    """Returns a hint on how sizes of groups become queries."""
     sizes = path + (".group" if os.path.exists(path + ".group") else ".query")
     return (
         f"\nLightGBM keeps the number of lines of each query in {path}.query, and "

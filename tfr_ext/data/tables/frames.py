@@ -25,7 +25,7 @@ _INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """What the columns of a table mean. Names may be numbers, and become texts.
+    """The meaning of the columns of a table. Names may be numbers, and become texts.
 
     Attributes:
         label: the labels; None where nothing is judged.

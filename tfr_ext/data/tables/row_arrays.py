@@ -26,7 +26,7 @@ class RowError(ValueError):
 
     @property
     def problem(self) -> str:
-        """What was expected and what was found."""
+        """The expected and the found value, in words."""
         return self.args[0]
 
     @property
@@ -346,7 +346,7 @@ def _numbers(argument: str, values: Any) -> np.ndarray:
 
 
 def unmasked(values: Any) -> Any:
-    """Returns values with NaN where a masked array hides one, and others as given.
+    """Returns values with NaN where a masked array hides one.
 
     Examples:
         >>> unmasked(np.ma.array([1, 2], mask=[False, True]))

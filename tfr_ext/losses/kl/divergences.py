@@ -248,12 +248,7 @@ class _Pairs:
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """Sums A_ij (v_i - v_j) over j, and upstream_i A_ij (v_i - v_j) over i.
 
-        Args:
-            upstream: `[batch, list]`.
-            vectors: each `v`, `[batch, list]`.
-
-        Returns:
-            The sums over `j` of each vector and the sums over `i`, `[batch, list]`.
+        All are `[batch, list]`, one for each vector `v`.
         """
         ones_and_vectors = tf.stack([tf.ones_like(upstream), *vectors], axis=2)
         weighted = upstream[..., tf.newaxis] * ones_and_vectors

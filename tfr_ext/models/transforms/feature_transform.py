@@ -1,4 +1,4 @@
-"""The interface of feature transforms, and what several of them share."""
+"""The base classes of feature transforms."""
 
 from __future__ import annotations
 

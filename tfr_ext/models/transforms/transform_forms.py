@@ -178,7 +178,7 @@ def feature_transforms(
 
 
 def _parsed(form: str) -> Callable[[_Training], FeatureTransform]:
-    """Returns what fits a transform, after a check of its form."""
+    """Returns the function that fits a transform, after a check of its form."""
     name, *parameters = form.split(":")
     if form in _WITHOUT_PARAMETERS:
         return lambda training: _WITHOUT_PARAMETERS[form]()

@@ -224,7 +224,7 @@ LIBRARIES = ("lightgbm", "catboost")
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of those that are installed."""
+    """Returns the versions of the installed libraries."""
     found = {}
     for name in LIBRARIES:
         try:

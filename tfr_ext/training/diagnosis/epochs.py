@@ -144,7 +144,7 @@ class EpochWarnings:
         )
 
     def _turn(self, way: str) -> str:
-        """Returns what to change for a sharper or smoother relaxation."""
+        """Returns how to make the relaxation sharper or smoother."""
         sharpness = self._metric.sharpness if self._metric else None
         if sharpness is None:
             return ""

@@ -141,7 +141,7 @@ def _warnings_of_labels(
 
 
 def _gain_in_use(convention: Convention, loss: tf.keras.losses.Loss) -> tuple[str, str]:
-    """Returns the steepest gain of loss and NDCG, and what gives a linear one."""
+    """Returns the steepest gain of loss and NDCG, and how to get a linear one."""
     relaxed = isinstance(loss, losses.RankingLoss) and loss.relaxed_metric()
     objective = relaxed.objective if relaxed else None
     gain, instead = convention.gain, []
