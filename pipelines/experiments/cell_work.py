@@ -275,7 +275,7 @@ def _train_all(
         path = os.path.join(cell.directory, LOG)
         try:
             os.makedirs(cell.directory, exist_ok=True)
-            # Of a finished cell, the log of its training stays.
+            # A finished cell keeps the log of its training.
             mode = os.O_APPEND if cell.is_finished else os.O_TRUNC
             log = os.open(path, os.O_WRONLY | os.O_CREAT | mode)
         except OSError:

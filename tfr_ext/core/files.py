@@ -1,8 +1,8 @@
 """Atomic writes of files and folders, and errors that name the file.
 
-They are written aside: under a name of their own in the same folder, with a lock that
-the operating system releases when the process ends, however that happens. Whoever next
-writes there removes what nobody holds.
+They are written aside: under a temporary name in the same folder, with a lock that the
+operating system releases when the process ends, however that happens. The next write
+there removes temporary files that no process holds.
 """
 
 from __future__ import annotations

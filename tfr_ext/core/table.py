@@ -153,7 +153,7 @@ def as_markdown(text: str) -> str:
         >>> print(as_markdown('1. *a* | #b'))
         1\. \*a\* \| \#b
     """
-    # What would begin a list or underline a heading.
+    # Would begin a list or underline a heading.
     return re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", _in_markdown(text))
 
 

@@ -253,7 +253,7 @@ def words(line: str) -> list[str]:
         >>> words("q\u00a01 Q0\td")
         ['q\xa01', 'Q0', 'd']
     """
-    # Of what is printable in ASCII, `str.split` splits at blanks only, and fast.
+    # `str.split` is fast, and splits printable ASCII at blanks only.
     if line.isascii() and line.isprintable():
         return line.split()
     return _WORD.findall(line)

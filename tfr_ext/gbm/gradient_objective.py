@@ -16,7 +16,7 @@ from tfr_ext.gbm.list_objective import Objective
 HESSIANS = ("gradient", "constant", "diagonal")
 """The Hessians that a `GradientObjective` can give."""
 
-# Padded items of a batch: of its square, a loss may make a tensor.
+# Padded items of a batch; a loss may make a tensor of their square.
 _MAX_ITEMS = 1 << 13
 # The least Hessian, as a share of the mean one.
 _LEAST = 1e-3

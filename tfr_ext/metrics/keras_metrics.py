@@ -95,7 +95,7 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
         }
         self._objective = objectives.of_metric(metric, topn=topn, **of_some)
         objectives.check_effects(metric, objectives.names(), **of_some)
-        # What `mode="auto"` of Keras 3's callbacks goes by.
+        # `mode="auto"` of Keras 3's callbacks depends on it.
         self._direction = "down" if self._objective.is_cost else "up"
         self._total = self.add_weight(name="total", initializer="zeros")
         self._count = self.add_weight(name="count", initializer="zeros")

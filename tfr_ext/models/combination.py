@@ -11,8 +11,8 @@ from tfr_ext.core import checks, masked, which_keras
 from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.models import ranking_model, scorers
 
-# Of the greatest score of a list: differences below it are rounding, which a z-score
-# must not turn into an opinion.
+# Share of a list's greatest score below which differences are rounding, which z-scores
+# must not magnify.
 SPREAD_FLOOR = 1e-5
 
 

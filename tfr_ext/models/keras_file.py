@@ -138,7 +138,7 @@ def _config(path: str) -> Any:
             if damaged is not None:
                 raise ValueError(f"a damaged {damaged}")
             return json.loads(archive.read("config.json"))
-    # What `zipfile` and `json` raise for bytes that are not theirs is not documented.
+    # The errors of `zipfile` and `json` for foreign bytes are not documented.
     except Exception as error:
         raise ValueError(f"{expected} Found: {error}.") from error
 

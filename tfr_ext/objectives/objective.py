@@ -42,7 +42,7 @@ class Metric(Declared, abc.ABC):
     IS_BINARY: ClassVar[bool] = False
     # Whether it may have a cut-off.
     HAS_CUT_OFF: ClassVar[bool] = True
-    # What makes a list empty, if it is not the lack of a relevant item.
+    # The reason why a list is empty, if not the lack of a relevant item.
     EMPTY: ClassVar[str] = ""
     # Why no loss optimises it; empty if losses can.
     NO_LOSS: ClassVar[str] = ""

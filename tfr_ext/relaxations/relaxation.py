@@ -24,7 +24,7 @@ class Relaxation(Declared, abc.ABC):
     schedules and are read with `now`.
     """
 
-    # What an objective is computed from: 'ranks' or 'positions'.
+    # The inputs of an objective: 'ranks' or 'positions'.
     READING: ClassVar[str] = ""
     # The argument that brings it closer to the exact sort.
     SHARPNESS: ClassVar[Sharpness | None] = None

@@ -246,7 +246,7 @@ def _indicators(
     logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size, stop_gradient: bool
 ) -> tf.Tensor:
     """Returns rank indicators, `[batch, rows, list]`, from the logits of rank 1."""
-    # What the product is held constant in has no second derivative.
+    # With constant products there is no right second derivative.
     once = differentiable_once if stop_gradient else tf.custom_gradient
 
     @once

@@ -180,7 +180,7 @@ def fuse(config: FusionConfig) -> FusionResult:
         ({'mrr': 1.0}, (0.25, 0.75))
     """
     inputs = [*config.runs, *filter(None, (config.qrels, config.valid_qrels))]
-    # Of a directory, the files of these names are read.
+    # The files that are read in a directory.
     inputs += [os.path.join(run, name) for run in config.runs for name in _FILES]
     present = filter(os.path.exists, inputs)
     with owned_files.in_output_dir(

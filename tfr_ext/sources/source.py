@@ -232,7 +232,7 @@ class FileSource(Source):
     """A source that reads the files of `train_path` and so on."""
 
     has_missing = True
-    _or = ""  # What else may be given instead of files.
+    _or = ""  # Alternatives to files, for messages.
     _needs_width = False  # See `Division`.
 
     @classmethod

@@ -111,8 +111,8 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         self._supports_tf_logs = replicas.has_servers(strategy)
         self._calls = 0
         self._saved_at = time.monotonic()
-        # Of the epoch in which training goes on: number of batches that are done, and
-        # the checkpoint that has their metrics.
+        # In the epoch in which training resumes: the number of batches done, and the
+        # checkpoint with their metrics.
         self._done, self._partial = 0, ""
         self.progress = Progress()
 

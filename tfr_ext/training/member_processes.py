@@ -20,8 +20,8 @@ _ERRORS = {
     kind.__name__: kind
     for kind in (ValueError, FloatingPointError, OSError, MemoryError)
 }
-# What a process sends: a line that it prints; that its first epoch has ended, and it
-# waits for leave to write; that it has finished; or why it has not.
+# The messages of a process: a line that it prints; that its first epoch has ended, and
+# it waits for permission to write; that it has finished; or its error.
 _LINE, _BEGIN, _END, _ERROR = "line", "begin", "end", "error"
 
 
@@ -79,7 +79,7 @@ def train(
 
 
 def _let_save(pool: child_process.Pool, before_writing: Callable[[], None]) -> None:
-    """Asks processes to end, and gives them leave to write what they have."""
+    """Asks processes to stop, and permits them to write what they have."""
     pool.stop()
     while len(pool):
         for pipe in pool.ready():

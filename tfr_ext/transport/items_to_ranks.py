@@ -72,7 +72,7 @@ def soft_positions(
     def positions(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         blocks = _Blocks(x, elements)
         split = [blocks.split(x), blocks.split(mask)]
-        # Of one block it stays; of more than one it is made again.
+        # The kernel of a single block is kept; those of several are made again.
         kept = kernel_of(x, mask) if blocks.are_one else None
 
         def solve(x: tf.Tensor, mask: tf.Tensor) -> _Solution:
@@ -229,5 +229,5 @@ def _adjoint(
         ),
         y * tf.concat([[ranks], ones[:1], each_v, ones[1:]], axis=0),
     )
-    # What is left: the first scaling, exp(-x^2 / regularization).
+    # The rest: the first scaling, exp(-x^2 / regularization).
     return (2 / kernel.regularization) * (sums - problem.x * of_first)

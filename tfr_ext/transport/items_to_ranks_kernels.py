@@ -182,7 +182,7 @@ class Whole(Rows):
         self, u: tf.Tensor, v: tf.Tensor, factors: tf.Tensor, values: tf.Tensor
     ) -> tf.Tensor:
         """Returns the sum of `factors * to_items(u, v, values)` over dimension 0."""
-        # Of one large product, many times as fast as of many.
+        # One large product is many times as fast as many small ones.
         right = tf.transpose(v * values, [1, 0, 2])
         products = tf.matmul(right, self._kernel, transpose_b=True)
         return tf.reduce_sum(tf.transpose(u * factors, [1, 0, 2]) * products, axis=1)

@@ -41,7 +41,7 @@ _UNROLLED = 5
 # All products must lie between 1 / _MOST and this. What underflows in the kernel,
 # exp(-708), is then less than exp(-150) of the product that lacks it.
 _MOST = 1e120
-# Of the cost within a label over the regularization: 1 / (1 - a) must be finite.
+# The least cost within a label over the regularization: 1 / (1 - a) must be finite.
 _LEAST_PENALTY = 1e-100
 # The same for copies by label, which also have products at items of other labels.
 _MOST_PENALTY_OF_COPIES = 100.0
@@ -171,7 +171,7 @@ class _Kernel(abc.ABC):
         # 1 - a
         self._rest = -math.expm1(-self._penalty)
         places = cost.positions(tf.maximum(grades, 0)) / regularization
-        # Padding is like no item: below -1, the label that does not exist.
+        # Padding gets a label below -1, which stands for a missing label.
         self._set_up(labels - 2 * self._padding, grades, places)
 
     @abc.abstractmethod

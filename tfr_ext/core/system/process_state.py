@@ -5,7 +5,7 @@ Keras's optimizers, through `all_reduce`. TensorFlow forgets no registration, an
 functions refer to tensors, so that the graphs of each model that was ever fitted stay
 in memory. In `as_before` each graph keeps its functions itself, and the registry only
 refers to them. `tf.saved_model.load` registers one for each function that it loads;
-in `gradients_kept_in` whoever loads keeps them.
+in `gradients_kept_in` the loader keeps them.
 """
 
 from __future__ import annotations

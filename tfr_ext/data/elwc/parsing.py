@@ -20,8 +20,8 @@ from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema, Widths
 from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.lists import are_distributions
 
-# What stands where an example has no such feature, and the bytes that a record has if
-# one of its examples has that very number: its record is then in doubt.
+# The numbers that stand for an absent feature, and their bytes: a record that contains
+# them itself cannot be validated.
 _NONE = {tf.float32: diagnosis.ABSENT, tf.int64: np.int64(tf.int64.min)}
 _BYTES_OF_NONE = (diagnosis.ABSENT.tobytes(), b"\x80" * 9)
 

@@ -30,8 +30,8 @@ from tfr_ext.data.lists import RankingLists
 
 __all__ = ["ElwcReader", "ElwcSchema", "iter_elwc", "read_elwc"]
 
-# Of larger pieces, each number would leave the cache of the processor, and its memory
-# be given back to the system, before it is needed again.
+# In larger pieces, numbers would leave the processor's cache, and their memory would go
+# back to the system, before they are needed again.
 _PIECE_BYTES = 1 << 21
 
 

@@ -20,7 +20,7 @@ _GZIP = b"\x1f\x8b"
 _HEADER = struct.Struct("<QI")  # Length of a record, and the checksum of these bytes.
 _FRAME_BYTES = _HEADER.size + 4
 _BUFFER_BYTES = 1 << 20
-# Of more files, a chain of datasets would need too much of a stack.
+# A chain of datasets of more files would need too large a stack.
 _FILES_AT_ONCE = 64
 # Records have about the same size if padding makes all of them at most so much longer,
 # and no piece longer than this.
@@ -130,7 +130,7 @@ def map_records(
             for _ in range(number):
                 try:
                     found = next(iterator, None)
-                except (tf.errors.OpError, UnicodeDecodeError):  # Of its message.
+                except (tf.errors.OpError, UnicodeDecodeError):  # In its message.
                     return
                 if found is None:  # TensorFlow finds fewer records.
                     return

@@ -202,8 +202,8 @@ def _next_query(path: str, place: int) -> int | None:
     query: bytes | None = None
     with text_files.open_binary(path) as file:
         file.seek(place - 1)
-        begun: list[bytes] = []  # Of a line whose end is still to be read.
-        at = place - 1  # Where that line, or for the first the search, begins.
+        begun: list[bytes] = []  # The start of an unfinished line.
+        at = place - 1  # Where that line begins, or the search.
         first = True
         while True:
             block = file.read(_BLOCK_BYTES)

@@ -273,7 +273,7 @@ def names(values: Any, count: int, name: str) -> list[str]:
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
-    # What a masked array hides becomes None.
+    # Masked values become None.
     found = values.tolist() if isinstance(values, np.ndarray) else list(values)
     if len(found) != count:
         raise ValueError(f"{name} must have {count} entries. Received: {len(found)}.")

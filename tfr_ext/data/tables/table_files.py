@@ -207,7 +207,7 @@ def _read_frames(
         for part in parts:
             part.validate(full=True)  # Damaged texts may not be UTF-8.
             if len(part):
-                # What was the index of a frame is a column in the file.
+                # The index of a frame is a column in the file.
                 yield part.to_pandas(ignore_metadata=True)
 
 

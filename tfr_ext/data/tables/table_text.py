@@ -226,7 +226,7 @@ def _rows(
 
 def _next(rows: Iterator[list[str]]) -> list[str] | None:
     """Returns the next row, whose cells may be long; None at the end."""
-    limit = csv.field_size_limit(text_files.MAX_LINE_BYTES)  # Of the whole process.
+    limit = csv.field_size_limit(text_files.MAX_LINE_BYTES)  # Process-wide.
     try:
         return next(rows, None)
     finally:
