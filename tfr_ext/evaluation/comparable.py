@@ -201,7 +201,7 @@ def _of_collection(
                 f"{stating[0].path} and {other!r} in {member.path} (see metrics.json "
                 "next to them)." + _REMEDIES.get(field, "")
             )
-    _check_what_is_left_out(stating)
+    _check_truncation(stating)
     notes = []
     if silent:
         notes.append(
@@ -211,7 +211,7 @@ def _of_collection(
     return agreed, notes
 
 
-def _check_what_is_left_out(members: Sequence[Evaluated]) -> None:
+def _check_truncation(members: Sequence[Evaluated]) -> None:
     """Checks that the lists of a query are cut alike in each directory."""
     first: dict[frozenset[str], Evaluated] = {}
     for member in members:

@@ -216,7 +216,7 @@ def _scores(model: ScoringModel, features: np.ndarray) -> np.ndarray:
 
 
 def _checked(tensor: tf.Tensor, shape: list[int | None]) -> tf.Tensor:
-    """Checks a shape when the graph runs.
+    """Checks a shape at run time.
 
     The placeholder hides the static shape, or TensorFlow would skip the check.
     """

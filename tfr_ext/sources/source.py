@@ -73,7 +73,7 @@ class Division:
 
 
 class Source(abc.ABC):
-    """The place that lists come from, as `dataset` says.
+    """A source of lists, which `dataset` names.
 
     Attributes:
         settings: names of the settings that only such a source has.

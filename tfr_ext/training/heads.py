@@ -27,7 +27,7 @@ _SEVERAL_SCORES = "ordinal_size"
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """The end of a model.
+    """The output of a model.
 
     Attributes:
         kind: one of `model_config.HEADS`.

@@ -133,7 +133,7 @@ def _gone(task: clusters.Task) -> tf.errors.UnavailableError:
 
 
 class Feed:
-    """Batches that this process makes, each for whichever worker is free first.
+    """Batches that this process makes, each for the first free worker.
 
     Workers get them from a server of tf.data in this process. So the data need not be
     on their machines, and each batch is trained on once, in no fixed order. The server
@@ -183,7 +183,7 @@ class Feed:
 
 
 class Pace(tf.keras.callbacks.Callback):
-    """Lets `fit` hand out only some steps before they are done, and checks the loss.
+    """Limits how many steps `fit` hands out ahead, and checks the loss.
 
     Otherwise it would hand out a whole epoch at once, and nothing could happen inside.
     """

@@ -88,7 +88,7 @@ def is_writer(strategy: tf.distribute.Strategy | None) -> bool:
 
 
 class Agreement:
-    """Lets all workers do something after the same batch.
+    """Makes all workers act after the same batch.
 
     Attributes:
         every: number of batches from one question to the next.

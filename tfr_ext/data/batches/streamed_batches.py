@@ -162,7 +162,7 @@ class StreamedBatches:
             number += 1
 
     def _measure(self, number: int) -> tuple[int, int]:
-        """Counts the batches and the padded items of a pass, without reading it."""
+        """Counts the batches and the padded items of a pass without reading it."""
         if number not in self._passes:
             batches = padded = 0
             runs = self._runs(number, self._lists.outlines)

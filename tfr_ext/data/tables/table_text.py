@@ -234,7 +234,7 @@ def _next(rows: Iterator[list[str]]) -> list[str] | None:
 
 
 def _explain(path: str, separator: str, count: int) -> None:
-    """Raises a DataFormatError for the first row that PyArrow refuses, if any is."""
+    """Raises a DataFormatError for the first row that PyArrow refuses."""
     longest = None
     for first, _, row in _rows(path, separator, strict=True):
         if len(row) != count:
