@@ -171,7 +171,7 @@ def _closed_place(
 
 
 def _may_write(path: str) -> bool:
-    """Returns whether this user may write a file, also where it cannot be read."""
+    """Returns whether this user may write a file; True also if it cannot be read."""
     if os.path.isfile(path):
         return os.access(path, os.W_OK) or not os.access(path, os.R_OK)
     folder = os.path.abspath(path)
