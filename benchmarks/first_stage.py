@@ -21,7 +21,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from tfr_ext import gbm  # noqa: E402
-from tfr_ext.core.telling import say  # noqa: E402
+from tfr_ext.core.messages import say  # noqa: E402
 from tfr_ext.evaluation import trec  # noqa: E402
 from tfr_ext.sources import data_splits, long_lists  # noqa: E402
 from tfr_ext.training import DataConfig, MetricsConfig  # noqa: E402

@@ -35,7 +35,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "1")  # as the commands do
 
-from tfr_ext.core import telling  # noqa: E402
+from tfr_ext.core import messages  # noqa: E402
 from tfr_ext.core.system import termination  # noqa: E402
 from tfr_ext.serving.exporter import load_scorer  # noqa: E402
 from tfr_ext.training import (  # noqa: E402
@@ -78,7 +78,7 @@ class Run(tf.keras.callbacks.Callback):
     def _train(self) -> None:
         self.turn.wait()
         try:
-            with telling.silent():
+            with messages.silent():
                 train(self._config, callbacks=[self])
         except BaseException as error:
             self.error = error
@@ -150,7 +150,7 @@ def soak(folder: str, minutes: float) -> list[tuple[float, str, dict[str, float]
         output=os.path.join(folder, "ranked.trec"),
         overwrite=True,
     )
-    with telling.silent():
+    with messages.silent():
         scorer = load_scorer(train(first).paths["export"])
     runs = start(shards, home)
     samples: list[tuple[float, str, dict[str, float]]] = []
@@ -163,7 +163,7 @@ def soak(folder: str, minutes: float) -> list[tuple[float, str, dict[str, float]
         if not run.turn.is_set():
             for other in runs.values():
                 other.turn.clear()
-            with telling.silent():
+            with messages.silent():
                 rank(new, scorer)
             run.turn.set()
         time.sleep(minutes / 4)  # 240 measurements: seconds are minutes / 240 * 60.

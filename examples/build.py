@@ -92,7 +92,7 @@ def notebook(name: str) -> Any:
 
 
 def is_told(output: Any) -> bool:
-    """Tells whether an output is the script's own, and strips it of TensorFlow's log.
+    """Returns whether an output is the script's own, and strips it of TensorFlow's log.
 
     In a notebook TensorFlow logs to the standard output.
     """

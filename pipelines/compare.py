@@ -21,7 +21,7 @@ from pipelines.comparing import comparison_report
 from pipelines.comparing.comparison_report import ComparisonConfig
 from pipelines.flags import config_flags
 from pipelines.start import command
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.setting_kinds import HIGHEST_SEED
 from tfr_ext.core.settings import Settings, setting
 from tfr_ext.evaluation import comparison, runs
@@ -33,7 +33,7 @@ FLAGS = flags.FLAGS
 
 @dataclasses.dataclass(frozen=True)
 class CompareConfig(Settings):
-    """What is compared, and where the files go."""
+    """The runs to compare, and where the files go."""
 
     metrics: tuple[str, ...] = setting(
         (),
@@ -88,7 +88,7 @@ def _compare(
     if files is not None:
         files.claim(anew=True)
         comparison_report.write(compared, FLAGS.output_dir)
-        telling.say(
+        messages.say(
             f"Written: {FLAGS.output_dir}/comparison.html, and the tables beside it."
         )
 

@@ -24,7 +24,7 @@ from pipelines.experiments.experiment_config import ExperimentConfig
 from pipelines.experiments.kinds import KINDS
 from pipelines.flags import config_flags
 from pipelines.start import command, failures
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.settings import places
 from tfr_ext.core.system import lock
 from tfr_ext.evaluation import comparable, comparison
@@ -57,7 +57,7 @@ def define_flags() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Experiment:
-    """An experiment that is to be run.
+    """An experiment to run.
 
     Attributes:
         config: its settings.
@@ -133,10 +133,7 @@ def base_flags() -> dict[str, list[str]]:
 
 
 def _data() -> DataConfig:
-    """Returns where the lists of all cells come from.
-
-    Methods may set the others, which are checked with the settings of each cell.
-    """
+    """Returns the flags of the lists of all cells; methods may set the other flags."""
     where: dict[str, Any] = {name: FLAGS[name].value for name in _WHERE}
     return DataConfig(**where)
 
@@ -158,7 +155,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
         threads=config.threads,
         keep_models=config.keep_models,
     )
-    telling.say(
+    messages.say(
         f"{_count(methods, 'method')}, {_count(plan.candidates, 'candidate')}, "
         f"{_count(plan.folds, 'fold')}, {_count(seeds, 'seed')}. Reading the data ...",
     )
@@ -175,7 +172,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
     }
     later = len(several) * len(plan.folds) * (len(seeds) - len(first))
     progress = _Progress(phases["select"], later, config.jobs, work.select_by)
-    telling.say(_announcement(plan, phases["select"], later, config.jobs))
+    messages.say(_announcement(plan, phases["select"], later, config.jobs))
     cell_work.train(phases["select"], plan, config.jobs, progress.tell)
     choices = selection.choose(
         [cell for cell in phases["select"] if cell.seed in first],
@@ -222,7 +219,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
     wrong = []
     try:
         _compare(work, chosen)
-    except failures.MENDABLE as error:
+    except failures.USER_ERRORS as error:
         wrong.append(f"The comparison is not complete: {failures.explain(error)}")
     if failed:
         wrong.append(
@@ -231,7 +228,7 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
         )
         wrong += [f"  {_describe(cell)}: {cell.failure()}" for cell in failed]
     if wrong:
-        sys.exit(telling.visible("Error: " + "\n".join(wrong)))
+        sys.exit(messages.visible("Error: " + "\n".join(wrong)))
 
 
 def _count(things: Sized, name: str) -> str:
@@ -245,7 +242,7 @@ def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
 def _announcement(
     plan: cells.Plan, wanted: list[cells.Cell], later: int, jobs: int
 ) -> str:
-    """Returns what the experiment is about to do."""
+    """Returns a text that announces the experiment."""
     left = _unfinished(wanted)
     then = f", then up to {later:,} with the candidates chosen" if later else ""
     return (
@@ -265,14 +262,14 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
         missing = len(work.config.folds) - len({cell.fold for cell in wanted})
         num_cells = len(wanted) + missing * len(work.config.seeds)
         if len(found) < num_cells:
-            telling.say(
+            messages.say(
                 f"{method} is not compared: {num_cells - len(found)} of its "
                 f"{num_cells} cells have not finished."
             )
         else:
             whole[method] = found
     if not whole or work.comparison.against not in (comparable.BEST, *whole):
-        telling.say(
+        messages.say(
             "Nothing is compared: "
             + (
                 f"cells of the baseline, {work.comparison.against}, are missing."
@@ -285,7 +282,7 @@ def _compare(work: _Experiment, chosen: list[cells.Cell]) -> None:
     compared = comparison.compare(whole, work.comparison)
     comparison_report.write(compared, output_dir)
     comparison_report.show(compared)
-    telling.say(f"Written: {output_dir}/comparison.html, and the tables beside it.")
+    messages.say(f"Written: {output_dir}/comparison.html, and the tables beside it.")
 
 
 class _Progress:
@@ -298,12 +295,12 @@ class _Progress:
         self._left = _unfinished(wanted) + later
         self._failed = 0
         if len(wanted) > _unfinished(wanted):
-            telling.say(
+            messages.say(
                 f"{len(wanted) - _unfinished(wanted)} cells are finished already."
             )
 
     def expect(self, wanted: list[cells.Cell]) -> None:
-        """Says which cells the last phase has."""
+        """Sets the cells of the final phase."""
         self._left = _unfinished(wanted)
 
     def tell(self, outcome: cells.Outcome) -> None:
@@ -322,7 +319,7 @@ class _Progress:
             left = self._left * sum(recent) / len(recent) / self._jobs
             text += f" Cells left: {self._left}, about {_duration(left)}"
             text += f", {self._failed} failed." if self._failed else "."
-        telling.say(text)
+        messages.say(text)
 
 
 def _result(cell: cells.Cell, name: str) -> str:

@@ -23,7 +23,7 @@ from pipelines.flags import config_flags
 from pipelines.preparing import runners, shard_directory, work_units
 from pipelines.preparing.work_units import Output, Unit, Written
 from pipelines.start import command
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.settings import Settings, places, setting
 from tfr_ext.core.system import lock
 from tfr_ext.data.letor.byte_ranges import Survey
@@ -91,7 +91,7 @@ class PreparationConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong, or two settings do not fit each other.
+            ValueError: If a setting is wrong, or two settings do not fit each other.
         """
         super().__post_init__()
         if self.beam_args and self.num_workers:
@@ -114,7 +114,7 @@ def prepare() -> None:
     source = config_flags.read(DataConfig, FLAGS)
     directory = config.output_dir or ""
     if "://" in directory:
-        telling.say(
+        messages.say(
             f"{directory} is not local, so it cannot be locked: make sure that no "
             "other preparation writes to it."
         )
@@ -127,7 +127,7 @@ def prepare() -> None:
 def _prepare(config: PreparationConfig, source: DataConfig) -> None:
     directory = config.output_dir or ""
     facts = _source_facts(source)
-    _tell_of_others(source)
+    _print_ignored(source)
     piece_bytes = max(1, int(config.shard_megabytes * 1e6))
     division = named_sources.source(source).divide(piece_bytes)
     shard_directory.check_source(directory, division.files)
@@ -138,7 +138,7 @@ def _prepare(config: PreparationConfig, source: DataConfig) -> None:
     try:
         _write(config, source, place, division, plan)
     except ValueError as error:
-        work_units.keep_error(place, error)  # Then the source may be mended.
+        work_units.keep_error(place, error)  # The user may fix the source, and retry.
         raise
     finally:
         shard_directory.tidy(directory, place)
@@ -156,7 +156,7 @@ def _write(
     if config.beam_args:
         unknown = runners.unknown_options(config.beam_args)
         if unknown:
-            telling.say(
+            messages.say(
                 f"Options passed on that Beam itself does not know: {' '.join(unknown)}"
             )
     units = _units(config, source, place, division)
@@ -173,7 +173,7 @@ def _write(
         )
     content = shard_directory.describe(found, facts)
     shard_directory.finish(directory, content, place)
-    telling.say(shard_directory.summary(content, found, directory))
+    messages.say(shard_directory.summary(content, found, directory))
 
 
 def _source_facts(source: DataConfig) -> dict[str, Any]:
@@ -186,15 +186,15 @@ def _source_facts(source: DataConfig) -> dict[str, Any]:
     return kept
 
 
-def _tell_of_others(source: DataConfig) -> None:
-    """Prints the settings that make no difference to shards."""
+def _print_ignored(source: DataConfig) -> None:
+    """Prints the settings that have no effect on shards."""
     of_sources = {n for kind in named_sources.SOURCES.values() for n in kind.settings}
     for place in places(DataConfig):
         if place.key in of_sources or _SOURCE.fullmatch(place.key):
             continue
         if place.value(source) != place.default:
             (line,) = run_file.lines_of(place, place.value(source))
-            telling.say(f"{line} does not change the shards; training applies it.")
+            messages.say(f"{line} does not change the shards; training applies it.")
 
 
 def _plan(
@@ -215,7 +215,7 @@ def _units(
     directory: str,
     division: Division,
 ) -> list[Unit]:
-    """Returns what each worker reads and writes."""
+    """Returns the work units: what each worker reads and writes."""
     pieces = division.pieces
     fractions = data_splits.held_out(source, pieces)
     num_features, has_doc_ids = source.num_features, True
@@ -227,7 +227,7 @@ def _units(
             reasons.append(
                 "find the number of features (--num_features makes this unnecessary)"
             )
-        telling.say(f"Reading the training data once first, to {', '.join(reasons)}.")
+        messages.say(f"Reading the training data once first, to {', '.join(reasons)}.")
         surveys = _survey(config, directory, pieces["train"], num_features)
         num_features = max(survey.num_features for survey in surveys)
         if fractions:
@@ -281,7 +281,7 @@ def _survey(
         for index, piece in enumerate(pieces)
     ]
     surveys = _run(config, directory, units, work_units.surveyed)
-    telling.say(
+    messages.say(
         f"{sum(s.queries for s in surveys):,} queries, "
         f"{max(s.num_features for s in surveys):,} features"
     )
@@ -291,7 +291,7 @@ def _survey(
 def _divide_lists(
     queries: Sequence[int], fractions: Mapping[str, float], seed: int
 ) -> list[dict[str, np.ndarray]]:
-    """Returns for each piece which of its lists go to which split, if any do."""
+    """Returns which lists of each piece go to which split, if any do."""
     parts = data_splits.hold_out(sum(queries), fractions, seed)
     bounds = np.cumsum([0, *queries])
     divided = []
@@ -313,7 +313,7 @@ def _run(
     """Does the work of the units that are not finished, and returns all results."""
     left = [unit for unit in units if found(unit) is None]
     if len(left) < len(units):
-        telling.say(
+        messages.say(
             f"{len(units) - len(left):,} of {len(units):,} pieces are finished already."
         )
     if left and config.beam_args:

@@ -54,7 +54,7 @@ def prepare() -> None:
     first, as it would be too late to choose Keras 2 afterwards.
 
     Raises:
-        ImportError: if that cannot work; the message has the commands that fix it.
+        ImportError: If that cannot work; the message has the commands that fix it.
     """
     if _is_imported_for(_FOR_TFR):
         import_tfr()
@@ -68,7 +68,7 @@ def import_tfr() -> None:
     """Imports TensorFlow Ranking, after TensorFlow with Keras 2.
 
     Raises:
-        ImportError: if that cannot work; the message has the commands that fix it.
+        ImportError: If that cannot work; the message has the commands that fix it.
     """
     if "tensorflow_ranking" in sys.modules:
         return

@@ -1,4 +1,4 @@
-"""What clients of both protocols check: what is asked, and what is answered."""
+"""Checks of requests and answers, shared by the REST and gRPC clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ServingError(OSError):
     """A server is gone, refuses a request, or gives an answer of another kind."""
 
     def __init__(self, text: str):
-        """Takes a message, which may repeat what a server says.
+        """Takes a message, which may quote the server.
 
         Args:
             text: the message. It becomes one line without control characters, and its
@@ -54,7 +54,7 @@ class DeadlineError(ServingError):
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What requests go to, in plain HTTP or gRPC, and how long they may take.
+    """The server and model of requests, in plain HTTP or gRPC, and time limits.
 
     Attributes:
         server: the address of the server, as 'host:port'.
@@ -65,7 +65,7 @@ class Target:
         retries: how often a request is tried again if the server cannot be reached.
 
     Raises:
-        ValueError: if a value is wrong.
+        ValueError: If a value is wrong.
     """
 
     server: str
@@ -148,13 +148,13 @@ class Target:
         )
 
     def strange(self, text: str) -> ServingError:
-        """Returns the error of an answer that is not what was asked for."""
+        """Returns the error of an answer of an unexpected form."""
         return ServingError(
             f"The answer of the server at {self.server} cannot be used: {text}"
         )
 
     def too_long(self, most: int) -> ServingError:
-        """Returns the error of an answer that is longer than one can be."""
+        """Returns the error of an answer of more bytes than expected."""
         return self.strange(f"it has more than {most:,} bytes.")
 
     def check_model(self, name: str, version: int) -> None:
@@ -178,7 +178,7 @@ def most_bytes(shape: tuple[int, ...], outputs: Collection[str]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
-    """What a server says about a version of a model.
+    """Metadata of a version of a model, as the server gives it.
 
     Attributes:
         version: the number of the version.
@@ -195,7 +195,7 @@ class Metadata:
         """Returns the number of features that the signature for scores takes.
 
         Raises:
-            ServingError: if there is no such signature, or it says no number.
+            ServingError: If there is no such signature, or it says no number.
         """
         if MASKED_SIGNATURE not in self.widths:
             raise ServingError(
@@ -220,7 +220,7 @@ class Metadata:
 def checked_inputs(
     features: Any, mask: Any | None, num_features: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Checks what is to be scored.
+    """Checks the features and the mask of a request.
 
     Args:
         features: numbers `[batch, list, features]`.
@@ -231,7 +231,7 @@ def checked_inputs(
         The features as float32, 0 at padding, and the mask.
 
     Raises:
-        ValueError: if they are not that, a list is empty, or a feature of a real item
+        ValueError: If they are not that, a list is empty, or a feature of a real item
             is NaN.
 
     Examples:
@@ -240,7 +240,7 @@ def checked_inputs(
         ValueError: The lists have 2 features, but the model takes 3.
     """
     try:
-        if np.ma.is_masked(features):  # What is hidden is missing.
+        if np.ma.is_masked(features):  # Masked values are missing.
             features = features.astype(np.float32).filled(np.nan)
         array = np.array(features, np.float32)
     except (TypeError, ValueError) as error:
@@ -284,7 +284,7 @@ def checked_scores(found: Any, mask: np.ndarray, target: Target) -> np.ndarray:
         target: what was asked, for messages.
 
     Raises:
-        ServingError: if they are not numbers of the shape of the mask, or one of a real
+        ServingError: If they are not numbers of the shape of the mask, or one of a real
             item is NaN or infinite as float32.
     """
     scores = _numbers(found, np.float32, mask, target, SCORES)
@@ -309,7 +309,7 @@ def checked_order(
         target: what was asked, for messages.
 
     Raises:
-        ServingError: if it is not the positions of as many real items, each once, and
+        ServingError: If it is not the positions of as many real items, each once, and
             then -1.
     """
     order = _numbers(found, np.int64, mask, target, ORDER)
@@ -350,7 +350,7 @@ def _numbers(
 
 
 def best_first(scores: np.ndarray, mask: np.ndarray, topn: Any) -> np.ndarray:
-    """Returns what the signature for ranks gives: positions of items, best first.
+    """Returns positions of items, best first, as the signature for ranks does.
 
     Args:
         scores: `[batch, list]`.

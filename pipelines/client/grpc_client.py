@@ -24,7 +24,7 @@ class GrpcClient(ranking_client.RankingClient):
     """Scores and ranks lists over gRPC."""
 
     def __init__(self, target: answers.Target):
-        """Asks the server about the model; see `RankingClient`."""
+        """Asks the server about the model."""
         self._grpc = _imported("grpc")
         self._tf = _imported("tensorflow")
         self._damaged = _imported("google.protobuf.message").DecodeError
@@ -105,7 +105,7 @@ class GrpcClient(ranking_client.RankingClient):
     def _ask(
         self, method: str, request: Any, answer: Any, most: int = answers.MOST_BYTES
     ) -> None:
-        """Sends a request, and fills a message with the answer; see `_send`."""
+        """Sends a request, and fills a message with the answer."""
         codes, target = self._grpc.StatusCode, self.target
         try:
             self._send(method, request, answer, most)
@@ -140,14 +140,9 @@ class GrpcClient(ranking_client.RankingClient):
     def _send(
         self, method: str, request: Any, answer: Any, most: int = answers.MOST_BYTES
     ) -> None:
-        """Sends a request, and fills a message with the answer.
+        """Sends a request, and fills `answer`, empty before, of at most `most` bytes.
 
-        Args:
-            method: a service of TensorFlow Serving, and its method.
-            request: the request.
-            answer: an empty message.
-            most: how many bytes the answer can have. A channel has one limit, so that
-                the first request with longer answers opens another.
+        A channel has one limit, so the first request with longer answers opens another.
         """
         if most > self._most:
             self._most = 1 << (most - 1).bit_length()
@@ -167,7 +162,7 @@ class GrpcClient(ranking_client.RankingClient):
 
 
 def _options(retries: int, most: int) -> list[tuple[str, Any]]:
-    """Returns the options of a channel that tries again what cannot be reached."""
+    """Returns the options of a channel that retries unreachable servers."""
     policy = {
         "maxAttempts": retries + 1,
         "initialBackoff": "0.2s",

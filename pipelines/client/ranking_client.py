@@ -1,4 +1,4 @@
-"""What clients of both protocols do."""
+"""The base class of the REST and gRPC clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RankingClient(abc.ABC):
         """Asks the server about the model.
 
         Raises:
-            ServingError: if the server is gone, does not have the model, or that is no
+            ServingError: If the server is gone, does not have the model, or that is no
                 exported ranker.
         """
         self.target = target
@@ -56,9 +56,9 @@ class RankingClient(abc.ABC):
             retries: how often a request is tried again if the server cannot be reached.
 
         Raises:
-            ValueError: if an argument is wrong.
-            ServingError: if the server is gone, or does not have the model.
-            ImportError: if the client needs a package that is missing; the message says
+            ValueError: If an argument is wrong.
+            ServingError: If the server is gone, or does not have the model.
+            ImportError: If the client needs a package that is missing; the message says
                 how to install it.
 
         Examples:
@@ -87,8 +87,8 @@ class RankingClient(abc.ABC):
             mask: `[batch, list]`, True at real items; all items are real by default.
 
         Raises:
-            ValueError: if these are not what the model takes.
-            ServingError: if the server does not give scores.
+            ValueError: If these are not what the model takes.
+            ServingError: If the server does not give scores.
         """
         inputs, real = self._inputs(features, mask)
         found = self._predict(answers.MASKED_SIGNATURE, inputs, (answers.SCORES,))
@@ -109,8 +109,8 @@ class RankingClient(abc.ABC):
             `topn` items, equal scores in the order of the items, and then -1.
 
         Raises:
-            ValueError: if these are not what the model takes.
-            ServingError: if the server does not give ranks.
+            ValueError: If these are not what the model takes.
+            ServingError: If the server does not give ranks.
         """
         if topn is not None and topn < 1:
             raise ValueError(f"`topn` must be an integer >= 1. Received: {topn}.")
@@ -142,10 +142,10 @@ class RankingClient(abc.ABC):
 
     @abc.abstractmethod
     def _metadata(self) -> answers.Metadata:
-        """Returns what the server says about the model."""
+        """Returns the metadata of the model."""
 
     @abc.abstractmethod
     def _predict(
         self, signature: str, inputs: Mapping[str, np.ndarray], wanted: tuple[str, ...]
     ) -> Mapping[str, Any]:
-        """Returns outputs of a signature, all that are wanted."""
+        """Returns the wanted outputs of a signature."""

@@ -34,7 +34,7 @@ class RestClient(ranking_client.RankingClient):
     """Scores and ranks lists over REST. For one thread; make one for each."""
 
     def __init__(self, target: answers.Target):
-        """Asks the server about the model; see `RankingClient`."""
+        """Asks the server about the model."""
         host, _, port = target.server.rpartition(":")
         self._connection = http.client.HTTPConnection(host.strip("[]"), int(port))
         self._path = f"/v1/models/{urllib.parse.quote(target.model_name, safe='')}"
@@ -80,13 +80,7 @@ class RestClient(ranking_client.RankingClient):
     def _asked(
         self, method: str, body: bytes | None = None, most: int = answers.MOST_BYTES
     ) -> Any:
-        """Returns the JSON that the server answers about the version.
-
-        Args:
-            method: what follows the version in the path.
-            body: what is sent, if anything.
-            most: how many bytes the answer can have.
-        """
+        """Returns the server's JSON answer about the version."""
         target, version = self.target, ""
         if target.version is not None:
             version = f"/versions/{target.version}"
@@ -143,11 +137,7 @@ class RestClient(ranking_client.RankingClient):
     def _sent(
         self, path: str, body: bytes | None, most: int, end: float
     ) -> tuple[int, bytearray]:
-        """Sends a request once.
-
-        Raises:
-            _Retry: if the server cannot be reached.
-        """
+        """Sends a request once; raises `_Retry` if the server cannot be reached."""
         self._close_if_stale()
         kept = self._connection.sock is not None
         headers = {"Content-Type": "application/json"} if body is not None else {}
@@ -190,7 +180,7 @@ class RestClient(ranking_client.RankingClient):
             raise self.target.unreachable(str(error)) from error
 
     def _close_if_stale(self) -> None:
-        """Closes a connection that the server has closed, or sent something unasked."""
+        """Closes a connection that the server closed, or sent something unasked on."""
         try:
             if self._connection.sock is not None:
                 self._connection.sock.setblocking(False)
@@ -203,7 +193,7 @@ class RestClient(ranking_client.RankingClient):
 
     @contextlib.contextmanager
     def _ended_at(self, end: float, late: threading.Event) -> Iterator[None]:
-        """Opens the connection, and cuts it at the end; `late` is set then."""
+        """Opens the connection, and cuts it off at the end, then setting `late`."""
         connection = self._connection
         connection.timeout = max(0.001, end - time.monotonic())
         if connection.sock is None:
@@ -250,7 +240,7 @@ def _parsed(content: bytearray, target: answers.Target) -> Any:
 
 
 def _error_of(content: bytearray) -> str:
-    """Returns the error of an answer, or ''."""
+    """Returns the error in an answer, or ''."""
     with contextlib.suppress(KeyError, RecursionError, TypeError, ValueError):
         return str(json.loads(content)["error"])
     return ""

@@ -1,4 +1,4 @@
-"""Scores lists with a model of a server, as `ExportedScorer` does with an export."""
+"""A scorer on a model server, with the interface of `ExportedScorer`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ServerConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong, or two settings do not fit each other.
+            ValueError: If a setting is wrong, or two settings do not fit each other.
         """
         super().__post_init__()
         if self.server is None:
@@ -102,10 +102,10 @@ class ServerConfig(Settings):
         self.target()
 
     def target(self) -> Target:
-        """Returns what a client connects to.
+        """Returns the target of a client.
 
         Raises:
-            ValueError: if there is no server.
+            ValueError: If there is no server.
         """
         if self.server is None or self.model_name is None:
             raise ValueError("`server` and `model_name` must be given.")
@@ -133,8 +133,8 @@ class ServerScorer:
         """Connects to the server.
 
         Raises:
-            ServingError: if the server is gone, or does not have the model.
-            ValueError: if tensorflow-serving-api is missing.
+            ServingError: If the server is gone, or does not have the model.
+            ValueError: If tensorflow-serving-api is missing.
         """
         kind = _CLIENTS[config.protocol]
         try:
@@ -159,7 +159,7 @@ class ServerScorer:
             batch_size: number of lists per request.
 
         Raises:
-            ServingError: if the server does not give scores.
+            ServingError: If the server does not give scores.
         """
         return score_lists(
             lambda x: self._client.scores(x[FEATURES], x[MASK]), lists, batch_size

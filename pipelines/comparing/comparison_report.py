@@ -1,4 +1,4 @@
-"""What a comparison is asked for, and what is printed and written of it."""
+"""Options of a comparison, and its printed and written reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from absl import flags
 
 from pipelines.comparing import html_page, tables
 from pipelines.flags import config_flags
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import Settings, setting
 from tfr_ext.evaluation import comparable, runs, significance
@@ -26,7 +26,7 @@ _DEFAULT = Options()
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonConfig(Settings):
-    """How runs are compared, which experiments say too."""
+    """Options of a comparison of runs, shared with experiments."""
 
     test: str = setting(
         _DEFAULT.test,
@@ -84,7 +84,7 @@ def read(metrics: Sequence[str], seed: int) -> Options:
         seed: seed of the randomisation test.
     """
     given = vars(config_flags.read(ComparisonConfig, flags.FLAGS))
-    against = telling.visible(given["against"], runs.LONGEST_NAME)
+    against = messages.visible(given["against"], runs.LONGEST_NAME)
     return Options(metrics, seed=seed, **{**given, "against": against})
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipelines.comparing import tables
 from tfr_ext import evaluation, objectives, version
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.evaluation.comparison import Comparison
 
 # Between black and white, so that they show on either.
@@ -78,7 +78,7 @@ def html(comparison: Comparison) -> str:
         *filter(None, sections),
         "</body>\n</html>\n",
     ]
-    return telling.visible("\n".join(lines))
+    return messages.visible("\n".join(lines))
 
 
 def _grid(figures: Mapping[str, str]) -> str:
@@ -326,12 +326,7 @@ def _figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
 
 
 def _svg(figure: Any, name: str) -> str:
-    """Returns a figure as an element of a page.
-
-    Args:
-        figure: the figure.
-        name: begin of its identifiers, so that no two figures share one.
-    """
+    """Returns a figure as an SVG element, whose identifiers begin with `name`."""
     import matplotlib
 
     file = io.StringIO()

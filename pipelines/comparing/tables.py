@@ -1,4 +1,4 @@
-"""Tables of a comparison, as in the papers, and the sentences below them."""
+"""Tables of a comparison, as in papers, with their captions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tfr_ext import evaluation, objectives
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.table import DAGGER, DOWN, UP, Cell, Table
 from tfr_ext.evaluation.comparable import BEST, ONE_SIDED
 from tfr_ext.evaluation.comparison import Comparison, Result
@@ -61,7 +61,7 @@ def by_run(
 def means(
     comparison: Comparison, notes: Sequence[str] = (), head: str = "run"
 ) -> Table:
-    """Returns the table of the means, see `by_run`."""
+    """Returns the table of the means."""
     options = comparison.options
 
     def mean(run: Run, result: Result) -> Cell:
@@ -176,15 +176,15 @@ def latex(comparison: Comparison) -> str:
 
 
 def convention_text(comparison: Comparison) -> str:
-    """Returns what the metrics mean, in words."""
+    """Returns the convention of the metrics in words."""
     if comparison.convention is None:
         return "unknown"
-    told = "; ".join(
+    formatted = "; ".join(
         f"{key.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
         for key, value in comparison.convention.items()
         if value is not None
     )
-    return telling.visible(told, 1000)
+    return messages.visible(formatted, 1000)
 
 
 def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> str:
@@ -218,7 +218,7 @@ def caption(comparison: Comparison, bold: str = "bold", title: bool = True) -> s
 
 
 def _over(comparison: Comparison, folds: int) -> str:
-    """Returns what the means are over."""
+    """Returns in words what the means are taken over."""
     if len(comparison.collections) > 1:
         return f"Mean over all queries of {', '.join(comparison.collections)}"
     return f"Mean of the means of {folds} folds" if folds > 1 else "Mean over queries"
@@ -231,7 +231,7 @@ def _as_sentence(title: str) -> str:
 
 
 def _significance(comparison: Comparison, bold: str) -> str:
-    """Returns what is best, and by which test a difference is significant."""
+    """Returns how the best is marked, and by which test differences are significant."""
     options, number = comparison.options, len(comparison.runs) - 1
     best = f"The best is in {bold}" if bold == "bold" else f"{bold} is the best"
     test = _TESTS[options.test]

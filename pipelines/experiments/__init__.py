@@ -1,3 +1,3 @@
-"""What only `pipelines.experiment` needs."""
+"""The modules behind `pipelines.experiment`."""
 
 from pipelines.start import tensorflow_import  # noqa: F401

@@ -1,4 +1,4 @@
-"""Checks and trains the cells of an experiment, in processes."""
+"""Checks and trains the cells of an experiment in child processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pipelines.experiments.cells import (
 )
 from pipelines.flags import config_flags, wording
 from pipelines.start import command, failures
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.files import write_atomically
 from tfr_ext.core.settings import Settings, places
 from tfr_ext.core.system import child_process
@@ -50,7 +50,7 @@ def check(plan: Plan) -> list[Cell]:
     This is done in a separate process, so that what TensorFlow keeps goes with it.
 
     Raises:
-        ValueError: if a candidate's flags are wrong, or the data has errors.
+        ValueError: If a candidate's flags are wrong, or the data has errors.
     """
     with child_process.Pool(_PRELOADED) as pool:
         try:
@@ -95,7 +95,7 @@ def train(
         while waiting or running:
             while waiting and len(running) < jobs:
                 cell = waiting.pop()
-                # One that has something to say was killed.
+                # An idle process that has sent something was killed.
                 idle = [pipe for pipe in idle if not pipe.poll()]
                 fresh = cell.is_apart or not idle
                 pipe = pool.start(_train_all, *arguments) if fresh else idle.pop()
@@ -125,7 +125,7 @@ def train(
 
 
 def _is_trained(pool: child_process.Pool, pipe: Any, cell: Cell) -> bool:
-    """Returns whether a process has trained its cell, whose log says if it ended."""
+    """Returns whether a process has trained its cell; logs it if it was killed."""
     try:
         return pool.receive(pipe)
     except child_process.Ended:
@@ -136,11 +136,11 @@ def _is_trained(pool: child_process.Pool, pipe: Any, cell: Cell) -> bool:
 
 
 def _send_cells(pipe: Any, plan: Plan) -> None:
-    """Sends the cells of a plan, or a message that says what is wrong."""
+    """Sends the cells of a plan, or an error message."""
     command.quieten()
     try:
         pipe.send(_cells(plan))
-    except (*failures.MENDABLE, flags.Error) as error:
+    except (*failures.USER_ERRORS, flags.Error) as error:
         pipe.send(failures.explain(error))
 
 
@@ -215,7 +215,7 @@ def _cells(plan: Plan) -> list[Cell]:
                         checked.add((kind.command, *source))
                         kind.check_data(config)
                     besides = kind.digest(config)
-                except (*failures.MENDABLE, flags.Error) as error:
+                except (*failures.USER_ERRORS, flags.Error) as error:
                     raise ValueError(
                         f"--method={candidate.method}, candidate {candidate.text!r}, "
                         f"fold {fold}: {failures.explain(error, values)}"
@@ -275,7 +275,7 @@ def _train_all(
         path = os.path.join(cell.directory, LOG)
         try:
             os.makedirs(cell.directory, exist_ok=True)
-            # Of a finished cell, the log of its training stays.
+            # A finished cell keeps the log of its training.
             mode = os.O_APPEND if cell.is_finished else os.O_TRUNC
             log = os.open(path, os.O_WRONLY | os.O_CREAT | mode)
         except OSError:
@@ -283,7 +283,7 @@ def _train_all(
         for stream in (1, 2):
             os.dup2(log, stream)
         os.close(log)
-        with telling.worded(wording.spelled):
+        with messages.worded(wording.with_flag_names):
             pipe.send(_train(cell, kinds[cell.candidate.command], keep_models))
 
 
@@ -292,15 +292,15 @@ def _train(cell: Cell, kind: Kind, keep_models: bool) -> bool:
     try:
         command.quieten()
         kind.work(cell.config, cell.directory, keep_models)
-    except failures.MENDABLE as error:
+    except failures.USER_ERRORS as error:
         values = {**_values(cell.config), "model_dir": cell.directory}
-        told = failures.explain(error, values)
-        telling.say(f"Error: {' '.join(told.split())}")
+        formatted = failures.explain(error, values)
+        messages.say(f"Error: {' '.join(formatted.split())}")
         return False
     except Exception as error:  # Whatever it is, the other cells go on.
         traceback.print_exc()
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        telling.say(f"Error: {reason}")
+        messages.say(f"Error: {reason}")
         return False
     finally:
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The cells of an experiment, one training each: their kinds and candidates."""
+"""The cells of an experiment: one training per candidate, fold and seed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pipelines.flags import path_flags
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.settings import Settings
 from tfr_ext.evaluation import runs
 from tfr_ext.runs import outputs
@@ -57,7 +57,7 @@ class Cell:
         """Returns the content of its `metrics.json`.
 
         Raises:
-            ValueError: if the file is incomplete.
+            ValueError: If the file is incomplete.
         """
         return outputs.read_metrics(os.path.join(self.directory, "metrics.json"))
 
@@ -163,7 +163,7 @@ class Kind:
             this package and of TensorFlow.
         uses_seed: whether the results depend on the seed. Otherwise each fold has one
             cell, however many seeds there are.
-        is_apart: tells whether settings need a process of their own.
+        is_apart: returns whether settings need a process of their own.
     """
 
     command: str
@@ -251,7 +251,7 @@ def parse_methods(
         texts with the same name add up.
 
     Raises:
-        ValueError: if a text is not of that form, or a candidate occurs twice.
+        ValueError: If a text is not of that form, or a candidate occurs twice.
 
     Examples:
         >>> methods = parse_methods(['A: --x={1|2} --y=3', 'A: --x=4', 'B: --z'])
@@ -261,7 +261,7 @@ def parse_methods(
     methods: dict[str, list[Candidate]] = {}
     for text in texts:
         name, colon, rest = text.partition(":")
-        name = telling.visible(name.strip(), runs.LONGEST_NAME)
+        name = messages.visible(name.strip(), runs.LONGEST_NAME)
         try:
             words = shlex.split(rest)
         except ValueError as error:

@@ -100,7 +100,7 @@ class ExperimentConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if one is wrong.
+            ValueError: If one is wrong.
         """
         super().__post_init__()
         for name in ("seeds", "folds"):

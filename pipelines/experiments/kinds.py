@@ -1,4 +1,4 @@
-"""The kinds of cells that an experiment can have, by the names of their commands.
+"""The kinds of cells of an experiment, named after their commands.
 
 They are trained by `train` or `train_gbm`, or are the TREC runs of other programs.
 """
@@ -15,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 
 from pipelines.experiments.cells import Kind
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import Settings, nested, same_setting, setting
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries, trec
 from tfr_ext.gbm import gbm_trainer
@@ -118,7 +118,7 @@ def check_run(config: RunConfig) -> None:
     """Checks the settings that need no file.
 
     Raises:
-        ValueError: if a setting is wrong, or there is no run.
+        ValueError: If a setting is wrong, or there is no run.
     """
     if config.run_path is None:
         raise ValueError("`run_path` must be the TREC run of a fold.")
@@ -131,8 +131,8 @@ def digest_of_run(config: RunConfig) -> str:
     """Returns the digest of the runs, after having read them.
 
     Raises:
-        ValueError: if a file is not a TREC run.
-        OSError: if a file cannot be read.
+        ValueError: If a file is not a TREC run.
+        OSError: If a file cannot be read.
     """
     content = hashlib.sha256()
     for name in _RUN_PATHS:
@@ -157,8 +157,8 @@ def evaluate_run(config: RunConfig) -> None:
         config: the settings, with `model_dir`.
 
     Raises:
-        ValueError: if a file has errors, or the run has none of the test queries.
-        OSError: if a file cannot be read or written.
+        ValueError: If a file has errors, or the run has none of the test queries.
+        OSError: If a file cannot be read or written.
     """
     assert config.model_dir is not None and config.run_path is not None
     files = owned_files.OwnedFiles(

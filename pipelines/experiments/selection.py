@@ -1,4 +1,4 @@
-"""Chooses the best candidate of a method in validation, and writes what was chosen."""
+"""Chooses each method's best candidate in validation, and writes the choice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = ("experiment.json", "cells.tsv", "selected.tsv")
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What was chosen for a method and a fold.
+    """The candidate chosen for a method and a fold.
 
     Attributes:
         candidate: the candidate.

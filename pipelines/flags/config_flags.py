@@ -1,4 +1,4 @@
-"""Flags made from the fields of settings, and settings read from flags and texts."""
+"""Defines a flag for each setting, and reads settings from parsed flags."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(kind: type[_Settings], flag_values: flags.FlagValues) -> _Settings:
         flag_values: the flags.
 
     Raises:
-        ValueError: if a flag is wrong, or two flags do not fit each other.
+        ValueError: If a flag is wrong, or two flags do not fit each other.
     """
     return build(
         kind,
@@ -66,7 +66,7 @@ def given(
     flag_values: flags.FlagValues,
     without: Collection[str] = (),
 ) -> list[str]:
-    """Returns the flags that were given for some settings, as on a command line."""
+    """Returns the flags given for some settings, as on a command line."""
     names = [place.key for place in places(kind) if place.key not in without]
     every = [flag_values[name] for name in names]
     texts = [flag.serialize() for flag in every if flag.present]
@@ -97,8 +97,8 @@ def parse(kind: type[Settings], arguments: Sequence[str], name: str) -> Parsed:
         name: name of the command, for messages.
 
     Raises:
-        flags.Error: if a flag is unknown or wrong.
-        ValueError: if the flags do not fit each other.
+        flags.Error: If a flag is unknown or wrong.
+        ValueError: If the flags do not fit each other.
     """
     values = flags.FlagValues()
     define(kind, flag_values=values)
@@ -156,7 +156,7 @@ class _Serializer(flags.ArgumentSerializer):
 
 def _define(place: Place, required: bool, flag_values: flags.FlagValues) -> None:
     about, name, default = place.about, place.key, place.default
-    kind, text = KINDS[about.kind], wording.spelled(about.help)
+    kind, text = KINDS[about.kind], wording.with_flag_names(about.help)
     if kind.repeats:
         first = None if required else list(default)
         flags.DEFINE_multi_string(name, first, text, flag_values, required=required)

@@ -1,4 +1,4 @@
-"""Flag files, which are read as absl reads them, and found by name.
+"""Reads flag files as absl does, and finds those of this package by name.
 
 Unless there is a file of that name, `--flagfile=quickstart` and
 `--flagfile=configs/quickstart.cfg` both mean the configs/quickstart.cfg that is
@@ -35,7 +35,7 @@ def expanded(arguments: Sequence[str], within: tuple[str, ...] = ()) -> list[str
         within: the files that these lines are in, the outermost first.
 
     Raises:
-        flags.Error: if a file is missing, is not text, or includes itself.
+        flags.Error: If a file is missing, is not text, or includes itself.
 
     Examples:
         >>> expanded(["--seed=1", "--flagfile=quickstart"])[:3]

@@ -1,4 +1,4 @@
-"""Checks of flags that hold paths, which must not be empty.
+"""Checks that flags that hold paths are not empty.
 
 A shell leaves a flag empty where a variable is not set: `--model_dir=$UNSET` would
 otherwise mean the current directory, and `--valid_path=$UNSET` would hold out queries.
@@ -21,7 +21,7 @@ _PLACES = ("model_dir", "output_dir", "export_dir", "output")
 
 
 def check(name: str, several: bool, flag_values: flags.FlagValues) -> None:
-    """Makes absl refuse a flag that does not hold what it should.
+    """Makes absl refuse a flag whose paths are empty or not plain.
 
     A flag of several paths may be empty in a flag file, as in the `flags.cfg` of a run
     without such files.
@@ -59,7 +59,7 @@ def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
     """Checks that none of the flags is given without a value.
 
     Raises:
-        ValueError: if a flag has no value.
+        ValueError: If a flag has no value.
     """
     for name in names:
         if is_empty_in(arguments, name):
@@ -67,7 +67,7 @@ def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
 
 
 def is_empty_in(arguments: Sequence[str], name: str) -> bool:
-    """Tells whether a flag is given without a value.
+    """Returns whether a flag is given without a value.
 
     Examples:
         >>> is_empty_in(["--test_path=", "--gain=linear"], "test_path")

@@ -26,7 +26,7 @@ _groups: dict[str, str] = {}
 
 
 def learn(place: Place) -> None:
-    """Remembers how the flag of a setting is called, and its group."""
+    """Registers the flag name and the group of a setting."""
     _flag_of[place.name] = place.key
     _groups[place.key] = place.about.group
 
@@ -36,13 +36,13 @@ def group(flag: str) -> str:
     return _groups.get(flag, "")
 
 
-def spelled(text: str) -> str:
+def with_flag_names(text: str) -> str:
     """Returns a text with flags in place of arguments.
 
     Examples:
         >>> flags.DEFINE_float("rate", 0.1, "")  # doctest: +ELLIPSIS
         <absl...>
-        >>> spelled("`rate=2` is too much; `alpha` is no flag.")
+        >>> with_flag_names("`rate=2` is too much; `alpha` is no flag.")
         '--rate=2 is too much; `alpha` is no flag.'
         >>> delattr(flags.FLAGS, "rate")
     """
@@ -50,7 +50,7 @@ def spelled(text: str) -> str:
 
 
 def with_hints(message: str) -> str:
-    """Returns a message, with hints on what drops parts of a wrong loss."""
+    """Returns a message, with hints on how to drop the parts of a wrong loss."""
     if not _LOSS.match(message):
         return message
     words = message.partition(": ")[0]

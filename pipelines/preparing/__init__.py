@@ -1,3 +1,3 @@
-"""What only `pipelines.prepare` needs."""
+"""The modules behind `pipelines.prepare`."""
 
 from pipelines.start import tensorflow_import  # noqa: F401

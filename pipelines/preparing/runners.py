@@ -36,7 +36,7 @@ def run_here(
             unit, the work is done in this process.
 
     Raises:
-        OSError: if a process failed, or was killed.
+        OSError: If a process failed, or was killed.
     """
     num_workers = min(num_workers, len(units))
     if num_workers == 1:
@@ -66,12 +66,12 @@ def run_here(
 
 
 def _serve(pipe: Any, work: Callable[[Unit], None]) -> None:
-    """Does the work of units that are sent, and sends back what went wrong, if any."""
+    """Does the work of units that are sent, and sends back errors."""
     for unit in child_process.tasks(pipe):
         problem = ""
         try:
             work(unit)
-        except failures.MENDABLE as error:
+        except failures.USER_ERRORS as error:
             problem = failures.explain(error)
         pipe.send(problem)
 
@@ -80,7 +80,7 @@ def import_beam() -> Any:
     """Imports Apache Beam, and silences all its messages but errors.
 
     Raises:
-        ImportError: if it is not installed.
+        ImportError: If it is not installed.
     """
     logging.disable(logging.WARNING)  # It names packages that nothing here needs.
     try:
@@ -128,7 +128,7 @@ def run_on_beam(
             one that does the work in this process.
 
     Raises:
-        OSError: if the pipeline failed.
+        OSError: If the pipeline failed.
     """
     beam = import_beam()
     from apache_beam.options.pipeline_options import PipelineOptions

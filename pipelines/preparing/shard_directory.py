@@ -1,4 +1,4 @@
-"""The directory of prepared shards: what they are of, and how complete they are.
+"""The directory of prepared shards: its plan, its contents and its completeness.
 
 It may be on any file system that TensorFlow knows, where nothing can be locked or
 renamed at once: so it is not a directory of `tfr_ext.runs`, though it says the same.
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from pipelines.preparing import work_units
 from pipelines.preparing.work_units import Written
-from tfr_ext.core import json_files, telling
+from tfr_ext.core import json_files, messages
 from tfr_ext.core.settings import given
 from tfr_ext.data.elwc import manifest, writing
 from tfr_ext.runs.owned_files import check_foreign
@@ -37,7 +37,7 @@ _SHARD = re.compile(r"(train|valid|test)-\d{5}-of-\d{5}\.tfrecord")
 
 
 def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | None:
-    """Finds out where to write the shards of a plan, and begins there.
+    """Chooses where to write the shards of a plan, and records the plan there.
 
     Args:
         directory: where the shards go.
@@ -51,7 +51,7 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
         shards of the plan.
 
     Raises:
-        ValueError: if it has shards of another plan, or files of something else.
+        ValueError: If it has shards of another plan, or files of something else.
     """
     work = os.path.join(directory, work_units.WORK_DIRECTORY)
     path = os.path.join(work, _PLAN_FILE)
@@ -70,7 +70,7 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
         has_failed = tf.io.gfile.exists(os.path.join(work, work_units.ERROR_FILE))
         others = {**then, "files": plan["files"]}
         if differences and not finished and has_failed and others == plan:
-            telling.say(
+            messages.say(
                 "Files of the source changed after an error in the data, so all shards "
                 "are written anew."
             )
@@ -81,12 +81,12 @@ def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | Non
             what = "has shards of something else"
             raise refusal("output_dir", directory, what, differences)
         if finished:
-            telling.say(
+            messages.say(
                 f"The shards in {directory} are finished: there is nothing to do."
             )
             _clear_parts(work)  # It may have been killed before it did so.
             return None
-        telling.say(f"Going on with the shards in {directory}.")
+        messages.say(f"Going on with the shards in {directory}.")
         error = work_units.ERROR_FILE
         _clear(work, lambda name: name.endswith(".writing") or name == error)
         return directory
@@ -143,7 +143,7 @@ def check_source(directory: str, files: Iterable[str]) -> None:
     """Checks that the shards would not replace the source.
 
     Raises:
-        ValueError: if a file is one that the shards, or --overwrite, would replace.
+        ValueError: If a file is one that the shards, or --overwrite, would replace.
     """
     target = os.path.realpath(directory)
     for path in files:
@@ -254,10 +254,10 @@ def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Ma
 
     Args:
         found: what each unit wrote, in the order of the units.
-        source: the settings that tell what the source is.
+        source: the settings that describe the source.
 
     Raises:
-        ValueError: if shards differ in their number of features or of grades.
+        ValueError: If shards differ in their number of features or of grades.
     """
     records = _by_split(found)
     every = [record for split in records.values() for record in split]
@@ -308,7 +308,7 @@ def _label_counts(records: Sequence[writing.Record]) -> dict[str, int]:
 def summary(
     content: manifest.Manifest, found: Sequence[Written], directory: str
 ) -> str:
-    """Returns what is printed at the end."""
+    """Returns the text that is printed at the end."""
     lines = []
     for split, records in _by_split(found).items():
         entry = content.splits[split]

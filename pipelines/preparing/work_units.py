@@ -1,7 +1,7 @@
-"""The work of one worker: to read a piece, and write the shards of its lists.
+"""The work of one worker: reading a piece of the data, and writing its shards.
 
-Its findings are written last, to a separate file beside the shards. So it is known
-which units of work are finished, and nothing has to come back from a worker.
+Its results are written last, to a separate file beside the shards. This marks the unit
+as finished, and nothing has to come back from a worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.core import json_files, telling
+from tfr_ext.core import json_files, messages
 from tfr_ext.data.elwc import manifest, writing
 from tfr_ext.data.letor.byte_ranges import Survey
 from tfr_ext.sources.source import Piece
@@ -66,7 +66,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """What a unit wrote.
+    """The result of a unit.
 
     Attributes:
         records: what each shard holds, by its split.
@@ -96,7 +96,7 @@ def work(unit: Unit) -> None:
 
 
 def keep_error(directory: str, error: Exception) -> None:
-    """Writes down that there is an error in the data."""
+    """Records an error in the data, for `raise_error`."""
     path = _work_path(directory, ERROR_FILE)
     write_text(path, json.dumps({"error": str(error)}))
 
@@ -109,13 +109,13 @@ def raise_error(directory: str) -> None:
 
 
 def surveyed(unit: Unit) -> Survey | None:
-    """Returns what a unit found, if it has finished."""
+    """Returns the survey of a unit, if it has finished."""
     path = _work_path(unit.directory, f"{unit.name}.json")
     return _read(path, lambda found: Survey(**found))
 
 
 def written(unit: Unit) -> Written | None:
-    """Returns what a unit wrote, if it has finished and its shards are there."""
+    """Returns the result of a unit, if it has finished and its shards are there."""
     path = _work_path(unit.directory, f"{unit.name}.json")
     found = _read(path, _as_written)
     if found is None:
@@ -158,7 +158,7 @@ def _write(unit: Unit) -> Written:
     pieces = iter(unit.piece.read(unit.num_features))
     first_lists = next(pieces, None)
     if first_lists is None:
-        telling.say(
+        messages.say(
             f"{unit.piece.locate('')} has no judged items, so it makes no shard."
         )
         return Written({}, [])
@@ -190,7 +190,7 @@ def _write(unit: Unit) -> Written:
         assert writer.record is not None  # All have ended well.
         records[output.split] = writer.record
         shard = writer.record.shard
-        telling.say(
+        messages.say(
             f"{shard.name}: {shard.queries:,} queries, {shard.items:,} items, "
             f"{shard.bytes / 1e6:,.1f} MB",
         )

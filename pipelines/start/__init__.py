@@ -1,1 +1,1 @@
-"""What happens before a command imports TensorFlow, which takes seconds."""
+"""Start-up of a command, before it imports TensorFlow, which takes seconds."""

@@ -1,4 +1,4 @@
-"""What every command does around its work."""
+"""Runs a command: parses flags, reports errors, and ends the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from absl import app, flags, logging
 from pipelines.flags import flag_files, wording
 from pipelines.start import console, failures, interruption
 from pipelines.start.tensorflow_import import tf
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.system import termination
 
 FLAGS = flags.FLAGS
@@ -53,8 +53,8 @@ def run(
     def main(argv: list[str]) -> None:
         arguments = argv[1:]
         if arguments and not takes_arguments:
-            told = telling.visible(" ".join(arguments), failures.LONGEST)
-            raise app.UsageError(f"Unexpected arguments: {told}")
+            formatted = messages.visible(" ".join(arguments), failures.LONGEST)
+            raise app.UsageError(f"Unexpected arguments: {formatted}")
         quieten()
         advice = _advice if goes_on else lambda: ""
         # An error after Ctrl-C is that of what it broke off: `work` ends the process.
@@ -63,10 +63,10 @@ def run(
                 interruption.work(
                     advice, termination.request, termination.may_end_at_once
                 ),
-                telling.worded(wording.spelled),
+                messages.worded(wording.with_flag_names),
             ):
                 work(arguments) if takes_arguments else work()
-        except failures.MENDABLE as error:
+        except failures.USER_ERRORS as error:
             if isinstance(error, BrokenPipeError) and interruption.is_unread():
                 raise
             print(f"Error: {failures.explain(error)}", file=sys.stderr)
@@ -76,7 +76,7 @@ def run(
             sys.exit(status)
 
     interruption.watch()
-    sys.excepthook = _tell_bug
+    sys.excepthook = _print_traceback
     command = sys.modules["__main__"]
     command.__doc__ = console.worded(command.__doc__ or "")  # For the help.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -96,13 +96,13 @@ def _parse(argv: list[str], most_used: Sequence[str]) -> list[str]:
     try:
         return FLAGS([*argv[:1], *flag_files.expanded(argv[1:])])
     except flags.Error as error:
-        sys.exit(f"Error: {telling.visible(str(error), failures.LONGEST)}")
+        sys.exit(f"Error: {messages.visible(str(error), failures.LONGEST)}")
     except SystemExit:  # After absl's own help, such as that of --helpfull.
         sys.exit()
 
 
 def _is_help_wanted(arguments: Sequence[str]) -> bool:
-    """Tells whether a command line asks for help.
+    """Returns whether a command line asks for help.
 
     Examples:
         >>> [_is_help_wanted(x) for x in (["--seed=1", "-h"], ["--", "-h"])]
@@ -153,13 +153,13 @@ def _help_entry(flag: flags.Flag) -> str:
     )
 
 
-def _tell_bug(*error: Any) -> None:
-    """Prints a traceback as Python does, but for control characters of its texts."""
-    sys.stderr.write(telling.visible("".join(traceback.format_exception(*error))))
+def _print_traceback(*error: Any) -> None:
+    """Prints a traceback as Python does, with control characters escaped."""
+    sys.stderr.write(messages.visible("".join(traceback.format_exception(*error))))
 
 
 def _end_at_once(status: int) -> NoReturn:
-    """Ends the process without ending the interpreter first.
+    """Exits without finalizing the interpreter.
 
     Threads of TensorFlow still wait for a process that is gone, and may abort this one
     when the interpreter ends.

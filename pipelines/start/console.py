@@ -1,4 +1,4 @@
-"""The console command, and what the commands are called.
+"""The console command `tfr-ext`, and how messages name the commands.
 
 `tfr-ext train` is `python -m pipelines.train`, and so on.
 """
@@ -23,7 +23,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 
 
 def is_starting() -> bool:
-    """Tells whether this process was started as the console command."""
+    """Returns whether this process was started as the console command."""
     return os.path.splitext(os.path.basename("".join(sys.argv[:1])))[0] == NAME
 
 

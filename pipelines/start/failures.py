@@ -1,4 +1,4 @@
-"""What a user is told about an error that is not a bug."""
+"""Formats errors that the user can fix."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from absl import flags
 
 from pipelines.flags import wording
 from pipelines.start.tensorflow_import import tf
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.system import clusters
 
 FLAGS = flags.FLAGS
 
 # Errors that a user can fix: `explain` reports them, without a traceback.
-MENDABLE = (ValueError, OSError, MemoryError, FloatingPointError, tf.errors.OpError)
+USER_ERRORS = (ValueError, OSError, MemoryError, FloatingPointError, tf.errors.OpError)
 
 _FULL = {
     errno.ENOSPC: "is full",
@@ -49,38 +49,40 @@ _OF_ANOTHER = (
     *(tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError),
     tf.errors.DeadlineExceededError,
 )
-# With which a process ends because another one is gone: of the statuses after which
-# Kubeflow starts a process again, the one that users may give.
+# Exit status when another process is gone: of those after which Kubeflow restarts a
+# process, the one that is left to users.
 STATUS_TO_TRY_AGAIN = 138
 # How NumPy refuses arrays that no machine can hold.
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension exceeded")
-# Number of characters of a message from which on its middle is cut out.
+# Longer messages, in characters, lose their middle.
 LONGEST = 10_000
 _ROOM = "Free some space there, or name a directory on another disk."
 
 
 def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> str:
-    """Returns the message about an error.
+    """Returns the message for an error.
 
     Args:
-        error: one of `MENDABLE`, or an error of flags.
+        error: one of `USER_ERRORS`, or an error of flags.
         values: the flags by name; those of this process by default.
     """
     if values is None:
         values = {name: FLAGS[name].value for name in FLAGS}
-    return telling.visible(_explained(error, values), LONGEST)
+    return messages.visible(_explained(error, values), LONGEST)
 
 
 def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
-    text = wording.with_hints(wording.spelled(str(error) or type(error).__name__))
+    text = wording.with_hints(
+        wording.with_flag_names(str(error) or type(error).__name__)
+    )
     first = re.sub(r"\{\{.*?\}\} ?", "", text.splitlines()[0]).strip()
     if isinstance(error, OSError) and error.errno in _FULL:
         disk = _disk(error.filename, values)
         return f"{disk} {_FULL[error.errno]}. {_ROOM} ({first})"
     full = _FULL_TEXT.search(text)
     if isinstance(error, (OSError, tf.errors.OpError)) and full:
-        told = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
-        return f"{_disk(full[1], values)} {told}. {_ROOM} ({first})"
+        reason = next(_FULL[code] for code in _FULL if os.strerror(code) == full[2])
+        return f"{_disk(full[1], values)} {reason}. {_ROOM} ({first})"
     closed = _closed_place(error, text, values)
     if closed:
         return f"{closed}. Name a directory in which you may write. ({first})"
@@ -94,11 +96,11 @@ def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
     if peer:
         lines = text.splitlines()
         of_peers = (x for x in lines if "aborted by" in x or _PEER.search(x))
-        told = next(of_peers, first)
+        line = next(of_peers, first)
         return (
             f"{peer[0].capitalize()} {peer[1]} of TF_CONFIG is gone, or cannot be "
             "reached. Start the same command again in all processes: they go on from "
-            f"the last checkpoint. ({told})"
+            f"the last checkpoint. ({line})"
         )
     if isinstance(error, (OSError, tf.errors.OpError)) and _OF_A_FILE.match(first):
         return first  # What follows is advice on devices, and a trace.
@@ -106,7 +108,7 @@ def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
 
 
 def status(error: BaseException) -> int:
-    """Returns the status of a process that an error ends."""
+    """Returns the exit status for an error."""
     return STATUS_TO_TRY_AGAIN if _gone_peer(error) else 1
 
 
@@ -147,7 +149,7 @@ def _disk(path: str | None, values: Mapping[str, Any]) -> str:
 def _closed_place(
     error: BaseException, text: str, values: Mapping[str, Any]
 ) -> str | None:
-    """Returns what flag names a place that cannot be written, if an error says so."""
+    """Returns which flag names an unwritable place, if an error says so."""
     found = _REFUSED_TEXT.match(text) if isinstance(error, tf.errors.OpError) else None
     path, why = (found[1], found[2]) if found else (None, None)
     is_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
@@ -169,7 +171,7 @@ def _closed_place(
 
 
 def _may_write(path: str) -> bool:
-    """Tells whether this user may write a file, or may at most not read it."""
+    """Returns whether this user may write a file; True also if it cannot be read."""
     if os.path.isfile(path):
         return os.access(path, os.W_OK) or not os.access(path, os.R_OK)
     folder = os.path.abspath(path)

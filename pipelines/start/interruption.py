@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do to a command: it prints one line, and ends.
+"""Handles Ctrl-C and SIGTERM: a command prints one line, and exits.
 
 The status is that of a shell for a process that a signal ended: 130, and 143. Where
 nobody reads the output any more, a command ends without a line, with 141.
@@ -34,7 +34,7 @@ class _State:
     Attributes:
         advice: gives what the line says after 'Stopped'; None before the work.
         request: asks the work to end soon; returns whether it will.
-        may_end: tells whether the work has nothing to close.
+        may_end: returns whether the work has nothing to close.
         interrupted: whether a signal was seen.
         status: with which the process then ends.
     """
@@ -64,13 +64,13 @@ def work(
     Args:
         advice: gives what the line says after 'Stopped', such as '; run it again'.
         request: asks the work to end soon, after SIGTERM; returns whether it will.
-        may_end: tells whether the work has nothing to close, so that a signal ends the
-            process at once.
+        may_end: returns whether the work has nothing to close, so that a signal ends
+            the process at once.
     """
     watch()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _handle)
-    _end_what_is_native(_TO_NOTICE)
+    _exit_outside_python(_TO_NOTICE)
     _State.request, _State.may_end = staticmethod(request), staticmethod(may_end)
     _State.advice = advice  # Last: from here on, a signal finds the others.
     try:
@@ -126,8 +126,8 @@ def _handle(number: int, _: Any) -> None:
         raise KeyboardInterrupt
 
 
-def _end_what_is_native(patience: float) -> None:
-    """Ends the process if a signal comes while the main thread is not in Python."""
+def _exit_outside_python(patience: float) -> None:
+    """Exits if a signal comes while the main thread is not in Python."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -162,7 +162,7 @@ def _say() -> None:
 
 
 def _say_and_exit() -> NoReturn:
-    """Ends the process, even if a thread does not let the interpreter end."""
+    """Prints the line and exits, even if a thread blocks the interpreter."""
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     _say()

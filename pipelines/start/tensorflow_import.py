@@ -1,4 +1,4 @@
-"""Imports TensorFlow as commands use it.
+"""Imports TensorFlow with the settings that commands need.
 
 It logs nothing, keeps the memory that it frees, and comes with Keras 2 where TensorFlow
 Ranking is installed, which is written for it.

@@ -125,7 +125,7 @@ def test_a_finished_run_is_read_as_its_command_was(place):
 )
 def test_arguments_become_flags(text, told):
     config_flags.learn(TrainingConfig)
-    assert wording.spelled(text) == told
+    assert wording.with_flag_names(text) == told
 
 
 @pytest.mark.parametrize(

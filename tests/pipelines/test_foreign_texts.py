@@ -14,7 +14,7 @@ from pipelines.start import console, failures
 from tests.commands import run_command
 from tests.files import write_run
 from tests.serving.liars import GrpcLiar, RestLiar, packed
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.evaluation.comparison import Options, compare
 
 # An escape sequence, one in a single character, an override and a line's beginning.
@@ -59,12 +59,12 @@ def hostile_runs(folder):
 
 
 def test_a_text_is_shown_as_it_is_but_for_control_characters():
-    assert telling.visible(HOSTILE) == SHOWN
+    assert messages.visible(HOSTILE) == SHOWN
     harmless = "\ta\n \xa0\u200d\u200c\xe9\u05d0\U0001f600\\x1b"
-    assert telling.visible(harmless) == harmless
-    assert telling.visible("\ud800") == r"\ud800"
-    assert telling.visible("x" * 9, 9) == "x" * 9
-    assert telling.visible("ab" * 5000, 20).startswith("ababababab [... 9,980 char")
+    assert messages.visible(harmless) == harmless
+    assert messages.visible("\ud800") == r"\ud800"
+    assert messages.visible("x" * 9, 9) == "x" * 9
+    assert messages.visible("ab" * 5000, 20).startswith("ababababab [... 9,980 char")
 
 
 def test_compare_shows_names_and_conventions_of_others(tmp_path):

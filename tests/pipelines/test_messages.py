@@ -233,7 +233,7 @@ def memory_errors():
 
 @pytest.mark.parametrize("error", memory_errors(), ids=lambda e: type(e).__name__)
 def test_too_little_memory_is_told_in_a_line_with_what_to_reduce(error, monkeypatch):
-    assert isinstance(error, failures.MENDABLE)
+    assert isinstance(error, failures.USER_ERRORS)
     values = absl_flags.FlagValues()
     for name, value in (("batch_size", 128), ("list_size", None), ("x", 1)):
         absl_flags.DEFINE_integer(name, value, "", flag_values=values)
@@ -274,7 +274,7 @@ def test_too_little_memory_is_told_in_a_line_with_what_to_reduce(error, monkeypa
 def test_a_full_disk_is_told_before_what_tensorflow_says(
     error, place, tmp_path, monkeypatch
 ):
-    assert isinstance(error, failures.MENDABLE)
+    assert isinstance(error, failures.USER_ERRORS)
     run = str(tmp_path / "run")
     values = absl_flags.FlagValues()
     absl_flags.DEFINE_string("model_dir", run, "", flag_values=values)

@@ -182,7 +182,7 @@ SCRIPT = textwrap.dedent(
     from pipelines.flags import wording
     from pipelines.start import failures
     from tests.helpers import make_lists, with_distributions
-    from tfr_ext.core import telling
+    from tfr_ext.core import messages
     from tfr_ext.sources import named_sources
     from tfr_ext.sources.source import Source
 
@@ -210,7 +210,7 @@ SCRIPT = textwrap.dedent(
                      "--synthetic_list_size=7", "--num_epochs=1", "--seed=0",
                      *given])
         try:
-            with telling.worded(wording.spelled):
+            with messages.worded(wording.with_flag_names):
                 train.train()
             told.append("")
         except ValueError as error:

@@ -1,1 +1,1 @@
-"""What every loss and metric builds on: checks, masks, inputs, blocks and files."""
+"""Shared by all losses and metrics: checks, masks, inputs, blocks and files."""

@@ -42,7 +42,7 @@ class Annealed:
                 raises a ValueError that says what is allowed.
 
         Raises:
-            ValueError: if the number, or the schedule at step 0, is not allowed.
+            ValueError: If the number, or the schedule at step 0, is not allowed.
         """
         self._argument = argument
         self._check = check
@@ -79,7 +79,7 @@ class Annealed:
 
     @property
     def config(self) -> float | dict[str, Any]:
-        """What recreates the argument: the number, or the schedule as a dictionary."""
+        """The number, or the schedule as a dictionary, that recreates the argument."""
         if self._schedule is None:
             return self._number
         return tf.keras.optimizers.schedules.serialize(self._schedule)
@@ -91,7 +91,7 @@ class Annealed:
             step: number of steps that the optimizer has taken.
 
         Raises:
-            ValueError: if the value is not allowed.
+            ValueError: If the value is not allowed.
         """
         if self._schedule is not None:
             # A tensor, as an optimizer passes it, since schedules may use integer

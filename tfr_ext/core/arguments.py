@@ -1,4 +1,4 @@
-"""Arguments declared once: the values each may have, and what gives it an effect.
+"""Declares arguments: their allowed values, and when they have an effect.
 
 A class lists its arguments. The declaration is used to check them when an instance is
 built, and for `get_config`. Names and defaults are in the signature of `__init__` or in
@@ -32,7 +32,7 @@ class Argument(NamedTuple):
             stores it, or raises a ValueError that says what is allowed.
         optional: whether None is allowed, for no value.
         annealable: whether it may be a schedule.
-        needs: what gives it an effect, in words, if it does not always have one.
+        needs: the condition of its effect, in words, if there is one.
         used: takes all checked arguments, and returns whether it has an effect.
     """
 
@@ -46,8 +46,8 @@ class Argument(NamedTuple):
         """Returns a value as it is stored; `Annealed` if the argument is annealable.
 
         Raises:
-            ValueError: if the value is not allowed.
-            TypeError: if it is a schedule of the other Keras.
+            ValueError: If the value is not allowed.
+            TypeError: If it is a schedule of the other Keras.
         """
         if value is None and self.optional:
             return None
@@ -82,7 +82,7 @@ def check_all(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
         values: the value of each argument.
 
     Raises:
-        ValueError: if one is out of range, or differs from its default where it has no
+        ValueError: If one is out of range, or differs from its default where it has no
             effect.
     """
     declared = _declared(cls)

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 PLAIN_PATH = "a path of one line in UTF-8, without blanks around it"
-"""What `is_plain_path` accepts, for messages."""
+"""The paths that `is_plain_path` accepts, for messages."""
 
 
 def positive(argument: str, value: Any) -> float:
     """Returns `value` as a positive finite float.
 
     Raises:
-        ValueError: if `value` is anything else.
+        ValueError: If `value` is anything else.
     """
     return _number(argument, value, "a positive finite number", 0, math.inf)
 
@@ -28,7 +28,7 @@ def not_negative(argument: str, value: Any) -> float:
     """Returns `value` as a finite float of at least 0.
 
     Raises:
-        ValueError: if `value` is anything else.
+        ValueError: If `value` is anything else.
     """
     below = -math.ulp(0.0)
     return _number(argument, value, "a finite number >= 0", below, math.inf)
@@ -38,7 +38,7 @@ def finite(argument: str, value: Any) -> float:
     """Returns `value` as a finite float.
 
     Raises:
-        ValueError: if `value` is anything else.
+        ValueError: If `value` is anything else.
     """
     return _number(argument, value, "a finite number", -math.inf, math.inf)
 
@@ -47,7 +47,7 @@ def between(argument: str, value: Any, low: float, high: float) -> float:
     """Returns `value` as a float strictly between bounds.
 
     Raises:
-        ValueError: if `value` is anything else.
+        ValueError: If `value` is anything else.
     """
     expected = f"a number in the open interval ({low}, {high})"
     return _number(argument, value, expected, low, high)
@@ -59,7 +59,7 @@ def temperature(argument: str, value: Any) -> float:
     Outside 1e-30 to 1e30, quotients or slopes may be too large for float32.
 
     Raises:
-        ValueError: if `value` is anything else.
+        ValueError: If `value` is anything else.
     """
     return between(argument, value, 1e-30, 1e30)
 
@@ -68,7 +68,7 @@ def boolean(argument: str, value: Any) -> bool:
     """Returns `value` if it is a bool.
 
     Raises:
-        ValueError: if `value` is anything else.
+        ValueError: If `value` is anything else.
     """
     if not isinstance(value, bool):
         raise ValueError(f"`{argument}` must be True or False. Received: {value!r}.")
@@ -79,7 +79,7 @@ def cut_off(argument: str, value: Any) -> int | None:
     """Returns `value` as an int of at least 1, or None.
 
     Raises:
-        ValueError: if it is neither.
+        ValueError: If it is neither.
     """
     if value is None:
         return None
@@ -95,7 +95,7 @@ def at_least(argument: str, value: Any, least: int) -> int:
     """Returns `value` as an int of at least `least`.
 
     Raises:
-        ValueError: if `value` is anything else.
+        ValueError: If `value` is anything else.
     """
     if (
         isinstance(value, bool)
@@ -112,7 +112,7 @@ def sequence(argument: str, value: Any, length: int, per: str) -> list[Any]:
     """Returns `value` as a list of a given length, which `per` describes.
 
     Raises:
-        ValueError: if it is not a sequence of that length.
+        ValueError: If it is not a sequence of that length.
     """
     if not isinstance(value, (list, tuple)) or len(value) != length:
         raise ValueError(f"`{argument}` must be a list of {per}. Received: {value!r}.")
@@ -131,7 +131,7 @@ def elements(
         several: what the elements are, such as 'integers'.
 
     Raises:
-        ValueError: if `value` is not a sequence, as a string is not one here, or an
+        ValueError: If `value` is not a sequence, as a string is not one here, or an
             element is wrong.
 
     Examples:
@@ -182,7 +182,7 @@ def choice(argument: str, value: Any, choices: list[Any]) -> Any:
     """Returns `value` if it is one of the choices.
 
     Raises:
-        ValueError: if `value` is anything else.
+        ValueError: If `value` is anything else.
     """
     if value not in choices:
         raise ValueError(f"`{argument}` must be one of {choices}. Received: {value!r}.")
@@ -200,7 +200,7 @@ def has_effect(argument: str, value: Any, default: Any, used: bool, needs: str) 
         needs: what would give it an effect, such as "`topn`".
 
     Raises:
-        ValueError: if a value other than the default has no effect.
+        ValueError: If a value other than the default has no effect.
     """
     if not used and value != default:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Numbers as texts: the one way to read and write them, in data, files and settings."""
+"""Reads and writes numbers as text, alike in data, files and settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse_number(text: str, finite: bool = True) -> float:
         finite: whether `nan`, `inf` and `-inf` are errors.
 
     Raises:
-        ValueError: if it is not a number; `4_5` and digits of other scripts are not.
+        ValueError: If it is not a number; `4_5` and digits of other scripts are not.
 
     Examples:
         >>> parse_number("-1.5e3")
@@ -44,7 +44,7 @@ def parse_integer(text: str, most: int | None = None) -> int:
         most: the highest absolute value allowed, if there is one.
 
     Raises:
-        ValueError: if it is not an integer, or has too many digits.
+        ValueError: If it is not an integer, or has too many digits.
     """
     parts = _INTEGER.fullmatch(text)
     if not parts:

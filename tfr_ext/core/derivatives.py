@@ -1,4 +1,4 @@
-"""Gradients written by hand that have no derivative, and say so."""
+"""Hand-written gradients that raise an error if they are differentiated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def differentiable_once(function: Callable) -> Callable[..., Any]:
 def _underivable(
     like: tf.Tensor, inputs: Sequence[tf.Tensor], message: str
 ) -> tf.Tensor:
-    """Returns zeros that depend on the inputs, in a way that nobody knows."""
+    """Returns zeros whose derivative in the inputs is an error."""
 
     @tf.custom_gradient
     def zeros(*inputs: tf.Tensor) -> tuple[tf.Tensor, Callable]:

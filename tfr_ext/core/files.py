@@ -1,8 +1,8 @@
-"""Files and folders that are written whole or not at all, and errors that name a file.
+"""Atomic writes of files and folders, and errors that name the file.
 
-They are written aside: under a name of their own in the same folder, with a lock that
-the operating system releases when the process ends, however that happens. Whoever next
-writes there removes what nobody holds.
+They are written aside: under a temporary name in the same folder, with a lock that the
+operating system releases when the process ends, however that happens. The next write
+there removes temporary files that no process holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
-# Names of what is written aside, and of the locks of outputs: nobody else's.
+# Names of temporary files and of lock files, which no other files have.
 ASIDE = re.compile(r"\.tfr_ext-writing-[0-9a-f]{8}-[^/]*")
 # Errors of a write; others may come from what makes the content, such as a server.
 _OF_A_WRITE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
@@ -56,7 +56,7 @@ def check_may_write(directory: str) -> None:
             One of another file system, such as `gs://...`, is not checked.
 
     Raises:
-        OSError: if the user may not, the file system can only be read, or a name is too
+        OSError: If the user may not, the file system can only be read, or a name is too
             long for it.
     """
     if "://" in directory:
@@ -120,7 +120,7 @@ def aside_name(name: str, token: str) -> str:
 
 
 def remove_abandoned(directory: str) -> None:
-    """Removes what killed processes have left aside in a directory.
+    """Removes the temporary files that killed processes left in a directory.
 
     What a living process holds stays, as does every file under another name.
 
@@ -149,13 +149,7 @@ def remove_abandoned(directory: str) -> None:
 def _begin(
     path: str, mode: int | None = None, is_folder: bool = False
 ) -> tuple[str, int]:
-    """Creates a file or a folder aside; returns its path and its locked descriptor.
-
-    Args:
-        path: the file or the folder that it is to become.
-        mode: its permissions; None for those of a new one.
-        is_folder: whether it is a folder.
-    """
+    """Creates a temporary file or folder; returns its path and locked descriptor."""
     directory, name = os.path.split(path)
     remove_abandoned(directory)
     flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
@@ -185,10 +179,7 @@ def _begin(
 
 
 def _replaced(path: str) -> str | None:
-    """Returns the file that a write replaces, past all links.
-
-    None for what cannot be replaced, such as a pipe or a device.
-    """
+    """Returns the file that a write replaces, past all links; None for a pipe."""
     file = os.path.realpath(path)
     try:
         there = os.stat(path)
@@ -200,7 +191,7 @@ def _replaced(path: str) -> str | None:
 
 @contextlib.contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
-    """Opens a file that is there whole after the block, or not at all.
+    """Opens a file that appears complete after the block, or not at all.
 
     It is written aside and renamed at the end. After an error nothing is left behind,
     and an existing file stays unchanged. A file that is replaced keeps its permissions.
@@ -243,7 +234,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def text_file(path: str) -> Iterator[TextIO]:
-    """Opens a text file that is there whole after the block, or not at all.
+    """Opens a text file that appears complete after the block, or not at all.
 
     Args:
         path: the file, see `whole_file`.
@@ -257,7 +248,7 @@ def text_file(path: str) -> Iterator[TextIO]:
 
 
 def write_atomically(path: str, text: str) -> None:
-    """Writes a text file that is there whole, or not at all.
+    """Writes a text file completely or not at all.
 
     Args:
         path: the file, see `whole_file`.
@@ -269,7 +260,7 @@ def write_atomically(path: str, text: str) -> None:
 
 @contextlib.contextmanager
 def folder_aside(directory: str) -> Iterator[str]:
-    """Makes a folder in which something is written until it is complete.
+    """Makes a temporary folder, to be renamed once it is complete.
 
     The block renames the folder; after an error it is removed.
 

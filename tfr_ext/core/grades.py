@@ -17,7 +17,7 @@ def check_values(argument: str, values: Sequence[float]) -> list[float]:
         values: at least two numbers in rising order.
 
     Raises:
-        ValueError: if they are not.
+        ValueError: If they are not.
     """
     message = (
         f"`{argument}` must be a list of at least two finite numbers in rising order. "
@@ -70,7 +70,7 @@ def expected_value(logits: tf.Tensor, values: Sequence[float]) -> tf.Tensor:
         A tensor `[...]`.
 
     Raises:
-        ValueError: if the numbers of logits and values differ.
+        ValueError: If the numbers of logits and values differ.
     """
     if logits.shape[-1] not in (None, len(values)):
         raise ValueError(

@@ -48,7 +48,7 @@ def dense(
         scores are float64, else in float32.
 
     Raises:
-        ValueError: if the shapes differ, or a tensor is unexpectedly ragged.
+        ValueError: If the shapes differ, or a tensor is unexpectedly ragged.
     """
     if isinstance(y_true, tf.RaggedTensor) or isinstance(y_pred, tf.RaggedTensor):
         y_true, y_pred = _ragged_to_dense(y_true, y_pred, ragged)
@@ -137,7 +137,7 @@ def item_weights(
         Weights in the shape and type of the labels.
 
     Raises:
-        ValueError: if the weights have another shape.
+        ValueError: If the weights have another shape.
     """
     weights = 1.0 if sample_weight is None else sample_weight
     if isinstance(weights, tf.RaggedTensor) and ragged and weights.shape.rank == 2:
@@ -245,7 +245,7 @@ def lists(
         ragged: whether they may be ragged tensors.
 
     Raises:
-        ValueError: if the shapes do not match.
+        ValueError: If the shapes do not match.
     """
     labels, scores = dense(y_true, y_pred, ragged)
     mask = real_items(labels)

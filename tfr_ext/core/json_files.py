@@ -28,8 +28,8 @@ def read_object(path: str, writer: str, kinds: Kinds | None = None) -> dict[str,
             `type(None)` if the key may be missing.
 
     Raises:
-        ValueError: if the file holds anything else.
-        OSError: if it cannot be read.
+        ValueError: If the file holds anything else.
+        OSError: If it cannot be read.
 
     Examples:
         >>> import tempfile

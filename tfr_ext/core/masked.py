@@ -1,4 +1,4 @@
-"""Shapes and masks of batches of lists, shared by every layer above."""
+"""Shapes, masks and rankings of batches of lists."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def parse(about: Setting, texts: Sequence[str]) -> Any:
             after the last empty one.
 
     Raises:
-        ValueError: if a text is not one of the kind.
+        ValueError: If a text is not one of the kind.
     """
     kind = KINDS[about.kind]
     if not kind.repeats:

@@ -81,7 +81,7 @@ class Settings:
         """Checks the fields.
 
         Raises:
-            ValueError: if a value is not allowed.
+            ValueError: If a value is not allowed.
         """
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -167,7 +167,7 @@ def build(kind: type[Settings], values: Mapping[str, Any]) -> Any:
         values: values by key; a setting that is left out has its default.
 
     Raises:
-        ValueError: if a value is not allowed.
+        ValueError: If a value is not allowed.
     """
     given = {}
     for field in dataclasses.fields(kind):

@@ -1,4 +1,4 @@
-"""Sigmoids that replace steps: what is above an item, and what is within a cut-off."""
+"""Sigmoids in place of steps: soft counts of better items, and soft cut-offs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfr_ext.core.derivatives import differentiable_once
 
 # Up to this many pairs are kept for the backward pass; more are computed again.
 _KEPT_PAIRS = 2**24
-# Sums are added up in one more part for each of so many terms, up to so many parts.
+# Number of terms for each part of a long sum, and the largest number of parts.
 _FEW_TERMS, _MOST_PARTS = 128, 8
 # Numbers are clipped to this, so that differences are finite.
 _MOST = 1e37

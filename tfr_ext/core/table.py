@@ -9,7 +9,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 
 DAGGER, UP, DOWN = "†", "↑", "↓"
 _LATEX = {
@@ -49,7 +49,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table, whose texts may be of anyone: each form escapes them.
+    """A table of untrusted texts, which each output form escapes.
 
     Attributes:
         header: the heads of the columns.
@@ -66,13 +66,7 @@ class Table:
     def _shown(
         self, escape: Callable[[str], str], bold: str, below: str = ""
     ) -> list[list[str]]:
-        """Returns the rows as texts.
-
-        Args:
-            escape: what the form does to each text.
-            bold: '{}' twice, for a text in bold and the mark after it.
-            below: '{}' for a second line.
-        """
+        """Returns the rows as texts; `bold` and `below` are forms with '{}'."""
 
         def shown(cell: Cell | str) -> str:
             if isinstance(cell, str):
@@ -90,8 +84,8 @@ class Table:
             bold: whether an escape sequence sets what is bold; else it has a star.
         """
         marked = f"{_BOLD}{{}}{{}}{_NOT_BOLD}" if bold else "{}*{}"
-        rows = [[*map(telling.visible, self.header)]]
-        rows += self._shown(telling.visible, marked)
+        rows = [[*map(messages.visible, self.header)]]
+        rows += self._shown(messages.visible, marked)
         widths = [max(map(_length, column)) for column in zip(*rows)]
         if self.right:
             widths[1:] = [max(8, width) for width in widths[1:]]
@@ -101,7 +95,7 @@ class Table:
             first, *others = zip(row, gaps)
             cells = [first, *(pair[::-1] if self.right else pair for pair in others)]
             lines.append("  ".join(map("".join, cells)).rstrip())
-        notes = (textwrap.fill(telling.visible(note), 88) for note in self.notes)
+        notes = (textwrap.fill(messages.visible(note), 88) for note in self.notes)
         return "\n".join([*lines, *notes])
 
     def to_markdown(self) -> str:
@@ -159,7 +153,7 @@ def as_markdown(text: str) -> str:
         >>> print(as_markdown('1. *a* | #b'))
         1\. \*a\* \| \#b
     """
-    # What would begin a list or underline a heading.
+    # Would begin a list or underline a heading.
     return re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", _in_markdown(text))
 
 
@@ -179,11 +173,11 @@ def as_latex(text: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return telling.visible(" ".join(text.split()))
+    return messages.visible(" ".join(text.split()))
 
 
 def _greek(character: str) -> str:
-    """Returns the command of a small Greek letter, which pdfLaTeX does not know."""
+    """Returns the command of a small Greek letter, which pdfLaTeX needs."""
     name = unicodedata.name(character, "").split()
     if name[:3] != ["GREEK", "SMALL", "LETTER"] or len(name) != 4:
         return ""
@@ -193,7 +187,7 @@ def _greek(character: str) -> str:
 
 
 def _html(text: str) -> str:
-    return html.escape(telling.visible(text))
+    return html.escape(messages.visible(text))
 
 
 def _length(text: str) -> int:

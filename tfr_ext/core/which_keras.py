@@ -54,7 +54,7 @@ def check_backend(what: str) -> None:
         what: name of the object that needs it, such as 'SmoothILoss'.
 
     Raises:
-        ValueError: if Keras 3 has another backend.
+        ValueError: If Keras 3 has another backend.
     """
     backend = tf.keras.backend.backend()
     if backend != "tensorflow":
@@ -79,7 +79,7 @@ def check_caller(what: str) -> None:
         what: name of the object, such as 'SmoothILoss'.
 
     Raises:
-        TypeError: if it is called by the other Keras.
+        TypeError: If it is called by the other Keras.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -99,7 +99,7 @@ def check_model(what: str, model: Any) -> None:
         model: the model.
 
     Raises:
-        TypeError: if it is of the other Keras.
+        TypeError: If it is of the other Keras.
     """
     if is_of_other(model):
         raise TypeError(_mismatch(f"This {what}", "the model"))
@@ -109,7 +109,7 @@ def check_value(argument: str, value: Any) -> None:
     """Checks that the value of an argument is not an object of the other Keras.
 
     Raises:
-        TypeError: if it is.
+        TypeError: If it is.
     """
     if is_of_other(value):
         raise TypeError(
@@ -120,7 +120,7 @@ def check_value(argument: str, value: Any) -> None:
 
 
 class CheckedCalls:
-    """Refuses what is not for metrics of ours, which name it before their Keras base.
+    """Base of our metrics, before Keras's, that refuses what is not for them.
 
     That is other backends, and calls by the other Keras.
     """
@@ -129,7 +129,7 @@ class CheckedCalls:
         """Initialises the object, see the base class.
 
         Raises:
-            ValueError: if Keras has another backend than TensorFlow.
+            ValueError: If Keras has another backend than TensorFlow.
         """
         check_backend(type(self).__name__)
         super().__init__(*args, **kwargs)
@@ -138,7 +138,7 @@ class CheckedCalls:
         """Calls the object, see the base class.
 
         Raises:
-            TypeError: if a model of the other Keras calls it.
+            TypeError: If a model of the other Keras calls it.
         """
         check_caller(type(self).__name__)
         return super().__call__(*args, **kwargs)  # type: ignore[misc]
@@ -148,10 +148,10 @@ class Callback(tf.keras.callbacks.Callback):
     """Base of callbacks that refuse a model of the other Keras."""
 
     def set_model(self, model: Any) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Sets the model.
 
         Raises:
-            TypeError: if the model is of the other Keras.
+            TypeError: If the model is of the other Keras.
         """
         check_model(type(self).__name__, model)
         super().set_model(model)

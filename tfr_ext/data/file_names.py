@@ -23,8 +23,8 @@ def find_files(paths: Paths) -> list[str]:
         At least one file; those that match a pattern are sorted.
 
     Raises:
-        FileNotFoundError: if a path or pattern matches no file.
-        IsADirectoryError: if it matches a directory.
+        FileNotFoundError: If a path or pattern matches no file.
+        IsADirectoryError: If it matches a directory.
 
     Examples:
         >>> import os, tempfile

@@ -1,4 +1,4 @@
-"""Rows of features that grow in place, and lists that are put together with them."""
+"""A matrix of features that grows in place, and the concatenation of lists."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class GrowingRows:
 
 
 def _grown(held: mmap.mmap | None, size: int) -> mmap.mmap:
-    """Returns memory of at least some size, which begins with what is held."""
+    """Returns memory of at least some size that begins with the present content."""
     # Pages that nobody writes to take no memory.
     size += size // 2
     if held is not None:
@@ -109,7 +109,7 @@ def concatenate(pieces: Iterable[RankingLists]) -> RankingLists:
             pieces have them.
 
     Raises:
-        ValueError: if there is no piece, two pieces differ in their width or in the
+        ValueError: If there is no piece, two pieces differ in their width or in the
             names of their features, or a query is in two of them.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Labels from and to distributions over grades, of two classes, or drawn at random."""
+"""Converts labels: to and from distributions over grades, binary, or random."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_label_distributions(lists: RankingLists, num_grades: int) -> RankingLis
         The lists, with distributions over this many grades.
 
     Raises:
-        ValueError: if the lists have distributions over another number of grades, or if
+        ValueError: If the lists have distributions over another number of grades, or if
             they have none and a label is not one of 0 to `num_grades - 1`.
 
     Examples:
@@ -70,7 +70,7 @@ def expected_labels(lists: RankingLists, weights: Sequence[float]) -> RankingLis
         The lists, with other labels.
 
     Raises:
-        ValueError: if the weights do not increase, there are not as many as grades, or
+        ValueError: If the weights do not increase, there are not as many as grades, or
             the lists have no distributions.
 
     Examples:
@@ -109,7 +109,7 @@ def binary_labels(lists: RankingLists, threshold: float) -> RankingLists:
         The lists, with other labels.
 
     Raises:
-        ValueError: if the threshold is not positive.
+        ValueError: If the threshold is not positive.
 
     Examples:
         >>> lists = RankingLists(np.zeros([3, 1], np.float32), np.float32([2, 0, 1]),
@@ -184,7 +184,7 @@ class BinomialLabels:
             float32 labels of the same shape.
 
         Raises:
-            ValueError: if a label is above `max_label` or below 0.
+            ValueError: If a label is above `max_label` or below 0.
         """
         probabilities = np.asarray(labels, np.float64) / self.max_label
         # A label such as 0.1 is a little more in float32.

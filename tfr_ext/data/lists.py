@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.data.tables import frames, row_arrays
 
 
@@ -129,7 +129,7 @@ class RankingLists:
                 them.
 
         Raises:
-            ValueError: if shapes do not fit each other, both or neither of `group` and
+            ValueError: If shapes do not fit each other, both or neither of `group` and
                 `qid` are given, a value is not a finite number, a label or weight is
                 negative, or the rows of a query are not next to each other. The message
                 names the row, counted from 0.
@@ -192,7 +192,7 @@ class RankingLists:
             The lists, whose `feature_names` are those of the columns.
 
         Raises:
-            ValueError: if a column is missing or has two uses, a value is not a finite
+            ValueError: If a column is missing or has two uses, a value is not a finite
                 number, a label or weight is negative, or the rows of a query are not
                 next to each other. The message names the column and the row, counted
                 from 0.
@@ -213,7 +213,7 @@ class RankingLists:
             [2, 1]
         """
         columns = frames.Columns(label, query, features, weight, doc_id, missing)
-        with telling.issuing_warnings():
+        with messages.issuing_warnings():
             return cls(**frames.fields(frames.as_frame(df), columns))
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:

@@ -43,7 +43,7 @@ def synthetic_lists(
         Lists with `num_document_features + num_query_features` features.
 
     Raises:
-        ValueError: if an argument is out of range.
+        ValueError: If an argument is out of range.
 
     Examples:
         >>> lists = synthetic_lists(num_lists=3, list_size=10)

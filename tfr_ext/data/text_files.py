@@ -1,4 +1,4 @@
-"""The one way to read text files: their bytes, their lines and their words.
+"""Reads text files: their bytes, lines and words.
 
 All readers of text use this module, so that they all treat a byte order mark, packed
 files, a pipe and a line without an end in the same way.
@@ -57,7 +57,7 @@ _NOT_IN_A_NAME = re.compile(r"[\s\x00-\x1f\x7f-\x9f]|^\ufeff")
 
 
 def is_pipe(path: str) -> bool:
-    """Tells whether a path is a named pipe, which can be read only once."""
+    """Returns whether a path is a named pipe, which can be read only once."""
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):  # It may be on another file system, or nowhere.
@@ -73,7 +73,7 @@ def open_binary(path: str) -> Any:
             waits until something is written to it.
 
     Raises:
-        OSError: if a local file cannot be opened.
+        OSError: If a local file cannot be opened.
     """
     if "://" in path:
         return tf.io.gfile.GFile(path, "rb")
@@ -100,8 +100,8 @@ def open_unpacked(path: str) -> Iterator[Any]:
         path: as of `open_binary`.
 
     Raises:
-        DataFormatError: if zip or zstd packed it; on reading, if it is damaged.
-        OSError: if a local file cannot be opened.
+        DataFormatError: If zip or zstd packed it; on reading, if it is damaged.
+        OSError: If a local file cannot be opened.
     """
     with open_binary(path) as file:
         raw = file
@@ -146,7 +146,7 @@ def read_pieces(
         mark.
 
     Raises:
-        DataFormatError: as `open_unpacked`, or if the text is UTF-16 or UTF-32, or a
+        DataFormatError: As `open_unpacked`, or if the text is UTF-16 or UTF-32, or a
             line has more than `MAX_LINE_BYTES`.
     """
     line = first_line
@@ -201,7 +201,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
         The number of a line, and its text without the end of the line.
 
     Raises:
-        DataFormatError: as `read_pieces`, or if the text is not UTF-8 or has a NUL
+        DataFormatError: As `read_pieces`, or if the text is not UTF-8 or has a NUL
             byte.
 
     Examples:
@@ -232,7 +232,7 @@ def read_text(path: str) -> str:
     """Returns the text of a small file, without a byte order mark.
 
     Raises:
-        DataFormatError: if it is not UTF-8.
+        DataFormatError: If it is not UTF-8.
     """
     with open_binary(path) as file:
         content = file.read()
@@ -253,7 +253,7 @@ def words(line: str) -> list[str]:
         >>> words("q\u00a01 Q0\td")
         ['q\xa01', 'Q0', 'd']
     """
-    # Of what is printable in ASCII, `str.split` splits at blanks only, and fast.
+    # `str.split` is fast, and splits printable ASCII at blanks only.
     if line.isascii() and line.isprintable():
         return line.split()
     return _WORD.findall(line)
@@ -263,7 +263,7 @@ def check_word(word: str, what: str) -> str:
     """Returns a text if it is one word.
 
     Raises:
-        ValueError: if it is empty, or contains an ASCII blank or control character.
+        ValueError: If it is empty, or contains an ASCII blank or control character.
     """
     if not word or _NOT_IN_A_WORD.search(word):
         shown = word if len(word) <= 40 else word[:40] + "..."
@@ -277,7 +277,7 @@ def check_name(name: str, what: str) -> str:
     """Returns the name of a query or document if files can hold it.
 
     Raises:
-        ValueError: if it is empty, or UTF-8 cannot hold it.
+        ValueError: If it is empty, or UTF-8 cannot hold it.
     """
     try:
         if name.encode():

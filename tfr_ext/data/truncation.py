@@ -1,4 +1,4 @@
-"""Cuts lists to a size, by a stated rule."""
+"""Truncates lists, at random or by the score of a first stage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def truncate(
         The lists, and how many of them were cut.
 
     Raises:
-        ValueError: if `list_size` is less than 1, or there is no such feature.
+        ValueError: If `list_size` is less than 1, or there is no such feature.
 
     Examples:
         >>> lists = RankingLists(np.float32([[3.], [9.], [5.]]), np.float32([0, 1, 2]),

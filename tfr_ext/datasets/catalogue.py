@@ -27,7 +27,7 @@ def import_tfds() -> Any:
     """Returns the module `tensorflow_datasets`.
 
     Raises:
-        ImportError: if it is not installed, or not complete: a package that it needs is
+        ImportError: If it is not installed, or not complete: a package that it needs is
             missing, or has a version that does not work with it.
     """
     try:
@@ -75,8 +75,8 @@ def builder(name: str, data_dir: str | None = None) -> Any:
         A `tfds.core.DatasetBuilder`.
 
     Raises:
-        ImportError: if TFDS is missing.
-        ValueError: if there is no such data set, or it is not one for ranking.
+        ImportError: If TFDS is missing.
+        ValueError: If there is no such data set, or it is not one for ranking.
 
     Examples:
         >>> builder("ohsumed/fold2").info.features["float_features"].shape

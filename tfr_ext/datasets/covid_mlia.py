@@ -160,11 +160,7 @@ def _numerically(topic: str) -> tuple[int, str]:
 
 
 def _read_table(path: epath.Path, width: int) -> _Table:
-    """Reads `{topic: {document: [number, ...]}}`, and checks the format.
-
-    Raises:
-        DataFormatError: if the format is wrong; the message names topic and document.
-    """
+    """Reads `{topic: {document: [number, ...]}}`, and checks the format."""
     try:
         table = json.loads(text_files.read_text(str(path)))
     except (
@@ -199,11 +195,7 @@ def _read_table(path: epath.Path, width: int) -> _Table:
 
 
 def _check_distributions(judgements: _Table, path: epath.Path) -> None:
-    """Checks that judgements are shares that sum to 1.
-
-    Raises:
-        DataFormatError: if some do not.
-    """
+    """Checks that judgements are shares that sum to 1."""
     for topic, documents in judgements.items():
         for document, shares in documents.items():
             if min(shares) < 0 or abs(sum(shares) - 1) > 1e-3:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.data.batches import batch_datasets
 from tfr_ext.datasets import catalogue
 
@@ -70,7 +70,7 @@ def stored_lists(builder: Any, split: str) -> StoredLists:
     is_simple = all(codec is not None for _, codec in codecs)
     if not is_simple or builder.info.file_format.value != "tfrecord":
         # A warning of TFDS about its own use of its own interface.
-        with telling.without_logged("`FeatureConnector.dtype` is deprecated"):
+        with messages.without_logged("`FeatureConnector.dtype` is deprecated"):
             lists = builder.as_dataset(split=split)
         pieces = lists.ragged_batch(_QUERIES_PER_PIECE)
         decode: Callable[..., Values] = functools.partial(_flat_values, names)
@@ -119,7 +119,7 @@ class _Codec:
 
 
 def _codec(feature: Any) -> _Codec | None:
-    """Returns how a feature is stored; None if it is not one of the simple ways."""
+    """Returns how a feature is stored; None if it is not stored in a simple way."""
     tfds = catalogue.import_tfds()
     if isinstance(feature, tfds.features.Text) and feature.shape == ():
         return _Codec(tf.io.FixedLenFeature((), tf.string))
@@ -154,7 +154,7 @@ def _records(instructions: Any) -> tf.data.Dataset:
 def _decoder(
     codecs: tuple[tuple[str, _Codec], ...],
 ) -> tuple[Callable[..., Values], tf.types.experimental.ConcreteFunction]:
-    """Returns what decodes examples, and its graph, which takes time to make."""
+    """Returns the function that decodes examples, and its graph; slow to make."""
     decode = functools.partial(_decoded, dict(codecs))
     graph = tf.function(
         lambda records: _narrowed(decode(records)),

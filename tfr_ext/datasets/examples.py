@@ -1,4 +1,4 @@
-"""Shared by the builders: the schema of an example, and the search for files."""
+"""Helpers of the builders: the schema of an example, and the search for files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def find_files(
         expected: the possible names of each file, of which one is enough.
 
     Raises:
-        FileNotFoundError: if files are missing; the message names all of them.
+        FileNotFoundError: If files are missing; the message names all of them.
     """
     found, missing = [], []
     for candidates in expected:

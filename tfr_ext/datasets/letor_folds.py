@@ -12,7 +12,7 @@ from absl import logging
 from etils import epath
 
 from tfr_ext import data
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.datasets import examples
 
 # LETOR 4.0 and MSLR-WEB use the first names, LETOR 3.0 the second.
@@ -102,7 +102,7 @@ class LetorFolds(  # type: ignore[call-arg]
         }
 
     def _generate_examples(self, split: str, path: epath.Path) -> Iterator:
-        with telling.without_logged("NULL values by nan"):  # They are not, in the end.
+        with messages.without_logged("NULL values by nan"):  # They are not, in the end.
             lists = data.read_letor(path, self.builder_config.num_features, np.nan)
         missing = np.isnan(lists.features)  # The text itself has no other NaN.
         count = int(missing.sum())

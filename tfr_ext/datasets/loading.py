@@ -41,9 +41,9 @@ def prepare(
         The `tfds.core.DatasetBuilder`, with data.
 
     Raises:
-        FileNotFoundError: if files are missing; the message says which, and where to
+        FileNotFoundError: If files are missing; the message says which, and where to
             get them.
-        ValueError: if the name is unknown, `manual_dir` is needed but not given, or a
+        ValueError: If the name is unknown, `manual_dir` is needed but not given, or a
             file has errors.
     """
     found = catalogue.builder(name, data_dir)
@@ -123,7 +123,7 @@ def read(builder: Any, split: str) -> RankingLists:
         split: 'train', 'valid' or 'test', or a part of one, such as 'train[:100]'.
 
     Raises:
-        ValueError: if there is no such split, it has no list, its files are damaged, or
+        ValueError: If there is no such split, it has no list, its files are damaged, or
             lists cannot have one of its labels or features.
     """
     known = splits(builder)
@@ -190,8 +190,8 @@ def load(
         manual_dir: directory of the downloaded files; not needed once it is prepared.
 
     Raises:
-        FileNotFoundError: see `prepare`.
-        ValueError: see `prepare` and `read`.
+        FileNotFoundError: See `prepare`.
+        ValueError: See `prepare` and `read`.
 
     Examples:
         >>> import pathlib, tempfile
@@ -208,12 +208,7 @@ def load(
 
 
 def _lists(values: decoding.Values) -> RankingLists:
-    """Returns what `StoredLists.decoded` has as lists.
-
-    Raises:
-        tf.errors.DataLossError: if the fields do not fit each other.
-        ValueError: if the name of a query is empty.
-    """
+    """Returns the values of `StoredLists.decoded` as lists."""
     # A view: `numpy()` would make a copy.
     features = np.asarray(memoryview(values[decoding.FEATURES]))
     doc_ids, distributions = None, values.get("label_distribution")
@@ -243,12 +238,7 @@ def _query_ids(names: np.ndarray) -> list[str]:
 
 
 def _explain(values: decoding.Values) -> None:
-    """Raises an error for lists that are not fine.
-
-    Raises:
-        ValueError: it names a label that is negative or not finite, or a feature that
-            is not finite in float32.
-    """
+    """Raises an error that names a label or feature that is not allowed."""
     splits = values["splits"].numpy()
     query_ids = _query_ids(values[decoding.QUERY_ID].numpy())
     features = values[decoding.FEATURES].numpy()

@@ -27,7 +27,7 @@ istella-X.tar.gz for istella/x.
 
 
 class _LocalArchives:
-    """A download manager that finds what it should download in `manual_dir`."""
+    """A download manager that finds archives in `manual_dir` instead."""
 
     def __init__(self, builder: Istella, dl_manager: Any):
         self._builder = builder

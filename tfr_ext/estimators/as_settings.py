@@ -40,7 +40,7 @@ def training_config(params: Mapping[str, Any]) -> TrainingConfig:
         params: the parameters of a `Ranker`.
 
     Raises:
-        ValueError: if a parameter is out of its range.
+        ValueError: If a parameter is out of its range.
     """
     values: dict[str, Any] = {
         _RENAMED.get(name, name): value
@@ -59,11 +59,7 @@ def training_config(params: Mapping[str, Any]) -> TrainingConfig:
 
 
 def _other_settings(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the parameter `settings`, after a check of its names.
-
-    Raises:
-        ValueError: if it is no mapping, or a name is no setting or a parameter's.
-    """
+    """Returns the parameter `settings`, after a check of its names."""
     others = {} if params["settings"] is None else params["settings"]
     if not isinstance(others, Mapping):
         raise ValueError(
@@ -111,16 +107,16 @@ def check_single_items(estimator: Any) -> None:
         estimator: a fitted `Ranker`.
 
     Raises:
-        ValueError: if a layer of its model looks across the list.
+        ValueError: If a layer of its model looks across the list.
     """
-    if layers.told_across_lists(estimator.model_):
-        told = " or ".join(
+    if layers.declares_across_lists(estimator.model_):
+        formatted = " or ".join(
             f"`{name}={estimator.params_[name]!r}`"
             for name in ("model", "feature_transforms", "settings")
         )
         raise ValueError(
-            f"The score of an item depends on its list, by {told}, and so this needs "
-            "whole lists: give `group` or `qid`."
+            f"The score of an item depends on its list, by {formatted}, and so this "
+            "needs whole lists: give `group` or `qid`."
         )
 
 

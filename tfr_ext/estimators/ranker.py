@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import telling, which_keras
+from tfr_ext.core import messages, which_keras
 from tfr_ext.core.settings import build
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.data.lists import RankingLists
@@ -141,7 +141,7 @@ class Ranker(BaseEstimator):
             model: the scorer, such as 'mlp' or 'transformer'.
 
         Raises:
-            ValueError: if Keras has another backend than TensorFlow.
+            ValueError: If Keras has another backend than TensorFlow.
         """
         given = locals()
         which_keras.check_backend(type(self).__name__)
@@ -177,9 +177,9 @@ class Ranker(BaseEstimator):
             This ranker.
 
         Raises:
-            ValueError: if a parameter is out of range, or the data do not fit together;
+            ValueError: If a parameter is out of range, or the data do not fit together;
                 the message names the argument or the row.
-            FloatingPointError: if the loss becomes NaN or infinite.
+            FloatingPointError: If the loss becomes NaN or infinite.
         """
         if y is None:
             raise ValueError(
@@ -198,7 +198,7 @@ class Ranker(BaseEstimator):
             judged = rows.only_one(eval_set, eval_group, eval_qid)
             valid = rows.lists(*judged, None, self.query, columns, "eval_set", keeps)
             splits = data_splits.Splits(lists, valid, valid)
-        quiet = contextlib.nullcontext() if self.verbose else telling.silent()
+        quiet = contextlib.nullcontext() if self.verbose else messages.silent()
         with contextlib.ExitStack() as stack:
             stack.enter_context(quiet)
             stack.enter_context(as_settings.in_words())
@@ -239,7 +239,7 @@ class Ranker(BaseEstimator):
             float32 scores `[num_items]`, in the order of the rows.
 
         Raises:
-            ValueError: if the features are not those of `fit`.
+            ValueError: If the features are not those of `fit`.
         """
         self._check_fitted()
         X, query = rows.taken(X), self.params_["query"]
@@ -302,7 +302,7 @@ class Ranker(BaseEstimator):
             directory: the directory.
 
         Raises:
-            ValueError: if the directory has no ranker, a file is damaged, the model has
+            ValueError: If the directory has no ranker, a file is damaged, the model has
                 parts that no ranker has, see SECURITY.md, or another Keras saved it.
         """
         return saved.read(directory, cls)
@@ -333,14 +333,14 @@ class Ranker(BaseEstimator):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns what pickle holds: the attributes, and the versions of a model."""
+        """Returns the state to pickle: the attributes, and the versions of a model."""
         return saved.state(vars(self))
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Takes what `__getstate__` returned.
+        """Restores the state that `__getstate__` returned.
 
         Raises:
-            ValueError: if the model cannot be loaded, and other versions pickled it.
+            ValueError: If the model cannot be loaded, and other versions pickled it.
         """
         self.__dict__.update(saved.restored(state))
 

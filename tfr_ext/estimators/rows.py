@@ -1,4 +1,4 @@
-"""Converts the rows that an estimator is given to lists."""
+"""Converts the rows given to an estimator to lists."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _OF_EVAL_SET = {
 
 
 def taken(X: Any, name: str = "X") -> Any:
-    """Returns features as they are given; a data frame, with texts as its names.
+    """Returns features as given; a data frame gets texts as column names.
 
     Args:
         X: features.
         name: the name of `X` in messages.
 
     Raises:
-        ValueError: if two columns of a data frame have the same name.
+        ValueError: If two columns of a data frame have the same name.
     """
     return frames.as_frame(X, name) if frames.is_frame(X) else X
 
@@ -44,7 +44,7 @@ def query_of(X: Any, query: str | int | None) -> str | None:
         query: the column that a data frame must have, or None.
 
     Raises:
-        ValueError: if a data frame lacks the column.
+        ValueError: If a data frame lacks the column.
     """
     if query is None or not frames.is_frame(X):
         return None
@@ -82,7 +82,7 @@ def lists(
         missing: whether features may be missing, and are then NaN.
 
     Raises:
-        ValueError: if the arguments do not fit each other, or all weights are 0.
+        ValueError: If the arguments do not fit each other, or all weights are 0.
     """
     words = {**_WORDS, **(_OF_EVAL_SET if name == "eval_set" else {})}
     with as_settings.in_words(words):
@@ -118,7 +118,7 @@ def lists(
 
 
 def any_groups(X: Any) -> list[int]:
-    """Returns sizes of lists for a model to which lists do not matter."""
+    """Returns list sizes for a model whose scores do not depend on the list."""
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     return [_ROWS] * (rows // _ROWS) + [rows % _ROWS] * (rows % _ROWS > 0)
 
@@ -127,7 +127,7 @@ def held_out(train: RankingLists, config: TrainingConfig) -> data_splits.Splits:
     """Holds out a share of the queries for validation.
 
     Raises:
-        ValueError: if there are too few queries, or the share is 0.
+        ValueError: If there are too few queries, or the share is 0.
     """
     with as_settings.in_words():
         share = data_splits.held_out(config.data, ("train", "test"))
@@ -145,7 +145,7 @@ def only_one(eval_set: Any, group: Any, qid: Any) -> tuple[Any, Any, Any, Any]:
         qid: the query of each row, or a list with one such array.
 
     Raises:
-        ValueError: if `eval_set` is neither.
+        ValueError: If `eval_set` is neither.
     """
     if isinstance(eval_set, list) and len(eval_set) == 1:
         eval_set, group, qid = (

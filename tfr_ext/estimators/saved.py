@@ -1,4 +1,4 @@
-"""Files and pickles of a ranker: they say which versions wrote them."""
+"""Saves, loads and pickles a ranker, with the versions that wrote it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read(directory: str, kind: type[_T]) -> _T:
         kind: the class of the ranker.
 
     Raises:
-        ValueError: see `Ranker.load`.
+        ValueError: See `Ranker.load`.
     """
     path = os.path.join(directory, _ABOUT)
     wrong = f"{path} is not what Ranker.save writes"
@@ -84,7 +84,7 @@ def read(directory: str, kind: type[_T]) -> _T:
 
 
 def state(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what pickle holds of a ranker with these attributes.
+    """Returns the pickled state of a ranker with these attributes.
 
     The model is pickled by itself, so that the versions can be read even if this Keras
     cannot load it.
@@ -96,10 +96,10 @@ def state(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the attributes of a ranker from what `state` returned.
+    """Returns the attributes of a ranker from its pickled state.
 
     Raises:
-        ValueError: if the model cannot be loaded, and other versions pickled it.
+        ValueError: If the model cannot be loaded, and other versions pickled it.
     """
     attributes = dict(state)
     if _VERSIONS in attributes:

@@ -1,4 +1,4 @@
-"""What an estimator needs from scikit-learn, even if that is not installed."""
+"""The base classes of scikit-learn, or stand-ins if it is not installed."""
 
 from __future__ import annotations
 

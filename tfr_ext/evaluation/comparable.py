@@ -1,4 +1,4 @@
-"""How runs are compared, and whether they can be: queries, metrics and convention."""
+"""Checks that runs can be compared: queries, folds, metrics and convention."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_SIDED = "one-sided"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What to compare, and how.
+    """Options of a comparison.
 
     Attributes:
         metrics: names such as 'ndcg_10'; by default those that all runs have.
@@ -75,7 +75,7 @@ def in_the_same_folds(runs: Sequence[Run]) -> list[Run]:
     """Puts the folds of all runs into the order of the first run's folds.
 
     Raises:
-        ValueError: if the runs have different queries or different folds.
+        ValueError: If the runs have different queries or different folds.
     """
     first = runs[0]
     keys = [frozenset(fold[0].queries) for fold in first.folds]
@@ -106,7 +106,7 @@ def metric_names(runs: Sequence[Run], wanted: Sequence[str] = ()) -> list[str]:
     """Returns the names of the metrics to compare.
 
     Raises:
-        ValueError: if a run lacks one of them, or there is none.
+        ValueError: If a run lacks one of them, or there is none.
     """
     if not wanted:
         common = [m for m in runs[0].metrics if all(m in run.metrics for run in runs)]
@@ -150,7 +150,7 @@ def convention(
     is returned.
 
     Raises:
-        ValueError: if the conventions of two directories of a collection differ.
+        ValueError: If the conventions of two directories of a collection differ.
     """
     members = [member for run in runs for member in run.members]
     collections = list(dict.fromkeys(member.collection for member in members))
@@ -169,8 +169,12 @@ def convention(
         if all(value == values[0] for value in values):
             agreed[field] = values[0]
             continue
-        told = ", ".join(f"{one.get(field)} ({c})" for c, one in found.items() if one)
-        notes.append(f"The collections differ in {field.replace('_', ' ')}: {told}.")
+        formatted = ", ".join(
+            f"{one.get(field)} ({c})" for c, one in found.items() if one
+        )
+        notes.append(
+            f"The collections differ in {field.replace('_', ' ')}: {formatted}."
+        )
     return agreed, notes
 
 
@@ -178,12 +182,12 @@ def _of_collection(
     members: Sequence[Evaluated], names: Sequence[str]
 ) -> tuple[dict[str, Any] | None, list[str]]:
     """Returns the convention of a collection, and a note."""
-    telling = [member for member in members if member.convention is not None]
+    stating = [member for member in members if member.convention is not None]
     silent = [member.path for member in members if member.convention is None]
-    if not telling:
+    if not stating:
         return None, ["No run has a metrics.json: the convention is unknown."]
-    agreed: dict[str, Any] = dict(telling[0].convention or {})
-    for member in telling[1:]:
+    agreed: dict[str, Any] = dict(stating[0].convention or {})
+    for member in stating[1:]:
         theirs = member.convention or {}
         for field in [*agreed, *(f for f in theirs if f not in agreed)]:
             mine, other = (x.get(field) for x in (agreed, theirs))
@@ -194,10 +198,10 @@ def _of_collection(
                 continue
             raise ValueError(
                 f"The metrics do not have the same meaning: {field} is {mine!r} in "
-                f"{telling[0].path} and {other!r} in {member.path} (see metrics.json "
+                f"{stating[0].path} and {other!r} in {member.path} (see metrics.json "
                 "next to them)." + _REMEDIES.get(field, "")
             )
-    _check_what_is_left_out(telling)
+    _check_truncation(stating)
     notes = []
     if silent:
         notes.append(
@@ -207,12 +211,8 @@ def _of_collection(
     return agreed, notes
 
 
-def _check_what_is_left_out(members: Sequence[Evaluated]) -> None:
-    """Checks that as much was cut off the lists of a query in each directory.
-
-    Raises:
-        ValueError: if not.
-    """
+def _check_truncation(members: Sequence[Evaluated]) -> None:
+    """Checks that the lists of a query are cut alike in each directory."""
     first: dict[frozenset[str], Evaluated] = {}
     for member in members:
         other = first.setdefault(frozenset(member.queries), member)
@@ -225,7 +225,7 @@ def _check_what_is_left_out(members: Sequence[Evaluated]) -> None:
 
 
 def seed_notes(run: Run) -> list[str]:
-    """Returns notes about what looks wrong with the seeds of a run."""
+    """Returns notes about suspicious seeds of a run."""
     notes = []
     for fold in run.folds:
         seen: dict[int, str] = {}

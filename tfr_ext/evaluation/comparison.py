@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def num_queries(self) -> int:
-        """The number of queries, including those that do not count."""
+        """The number of queries, including those that do not count for a metric."""
         return sum(len(fold[0].queries) for fold in self.runs[0].folds)
 
     @property
@@ -160,10 +160,10 @@ def compare(
         options: what to compare, and how.
 
     Raises:
-        ValueError: if there are no runs, if they do not have the same queries in the
+        ValueError: If there are no runs, if they do not have the same queries in the
             same folds, the same metrics and the same convention, or if an option names
             something that does not exist.
-        OSError: if a file cannot be read.
+        OSError: If a file cannot be read.
     """
     if not runs:
         raise ValueError("A comparison needs at least one run. Received: none.")
@@ -361,12 +361,7 @@ def _standard_error(fold_means: np.ndarray) -> float | None:
 def _seed_deviation(
     members: Sequence[Sequence[run_files.Evaluated]], folds: Sequence[np.ndarray]
 ) -> float | None:
-    """Returns the standard deviation, over seeds, of the mean over folds.
-
-    Args:
-        members: the evaluations of each fold that counts.
-        folds: the values of each, `[seeds, queries]`.
-    """
+    """Returns the standard deviation, over seeds, of the mean over folds."""
     numbers = {len(fold) for fold in folds}
     if len(numbers) > 1 or numbers == {1}:
         return None

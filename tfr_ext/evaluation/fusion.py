@@ -1,4 +1,4 @@
-"""Fusion of runs: what the score or rank of an item adds, and by which weights.
+"""Fusion of runs by weighted scores or ranks, and the choice of the weights.
 
 A fused score is a weighted mean of what each run contributes to an item, see
 `contributions`. Fusion is linear in the weights, which are chosen on validation lists.
@@ -39,7 +39,7 @@ def contributions(
     fusion: str = "zscore",
     rrf_k: float = RRF_K,
 ) -> np.ndarray:
-    """Returns what a run adds to the fused score of each item.
+    """Returns the contribution of a run to the fused score of each item.
 
     - 'zscore': the score minus the mean of its list, over the standard deviation
       (that of a population); 0 if all scores of the list are equal. An item that the
@@ -49,7 +49,7 @@ def contributions(
     - 'rrf': `1 / (rrf_k + rank)`, with the same ranks; 0 for an item that the run
       lacks.
 
-    A run that has nothing of a list adds the same to all its items.
+    A run that lacks a list adds the same to all its items.
 
     Args:
         scores: scores of the run, `[items]`; minus infinity where it lacks the item.
@@ -61,7 +61,7 @@ def contributions(
         A float64 array `[items]`.
 
     Raises:
-        ValueError: if there is no such fusion, a score is NaN or infinity, or `rrf_k`
+        ValueError: If there is no such fusion, a score is NaN or infinity, or `rrf_k`
             is negative.
 
     Examples:
@@ -100,7 +100,7 @@ def contributions(
 def fused(
     contributed: npt.ArrayLike, weights: Sequence[float] | None = None
 ) -> np.ndarray:
-    """Returns the weighted mean of what runs contribute.
+    """Returns the fused scores: the weighted mean of the runs' contributions.
 
     Args:
         contributed: what `contributions` returned for each run, `[runs, items]`.
@@ -110,7 +110,7 @@ def fused(
         Fused scores `[items]`.
 
     Raises:
-        ValueError: if there is not one weight for each run, one is negative or not
+        ValueError: If there is not one weight for each run, one is negative or not
             finite, or all are 0.
 
     Examples:
@@ -127,7 +127,7 @@ def checked_weights(weights: Sequence[float], num_runs: int) -> tuple[float, ...
     """Returns weights of runs, whose sum is 1.
 
     Raises:
-        ValueError: see `fused`.
+        ValueError: See `fused`.
 
     Examples:
         >>> checked_weights([3, 1], 2)
@@ -161,7 +161,7 @@ def weight_grid(num_runs: int) -> np.ndarray:
         Weights `[points, runs]`, each of sum 1.
 
     Raises:
-        ValueError: if there is no run.
+        ValueError: If there is no run.
 
     Examples:
         >>> weight_grid(2)[:3].tolist()
@@ -216,7 +216,7 @@ def choose_weights(
         The best weights; of equally good ones (to within 1e-12), the first in the grid.
 
     Raises:
-        ValueError: if no list counts for the metric.
+        ValueError: If no list counts for the metric.
     """
     values = np.asarray(contributed, np.float64)
     (name,) = queries.parse_names([metric], "metric")

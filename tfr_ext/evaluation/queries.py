@@ -42,7 +42,7 @@ TIES_BY_NAME = "by document name"
 
 @dataclasses.dataclass(frozen=True)
 class Convention:
-    """What the metrics of a run mean.
+    """The convention of metrics: gains, empty lists, relevance and ties.
 
     Attributes:
         gain: the gain of NDCG, 'exponential' or 'linear'.
@@ -76,7 +76,7 @@ class Convention:
             name: a metric, or a metric, an underscore or '@', and a cut-off.
 
         Raises:
-            ValueError: if there is no such metric.
+            ValueError: If there is no such metric.
 
         Examples:
             >>> Convention().metric_arguments('ndcg_10')
@@ -113,7 +113,7 @@ class Convention:
         """Returns the metric with a name such as 'ndcg_10'.
 
         Raises:
-            ValueError: if there is no such metric, or it does not support this
+            ValueError: If there is no such metric, or it does not support this
                 convention.
         """
         arguments = self.metric_arguments(name)
@@ -135,7 +135,7 @@ class Convention:
                 default.
 
         Raises:
-            ValueError: if there is no such metric, or ties are broken by document name:
+            ValueError: If there is no such metric, or ties are broken by document name:
                 batches have no names.
         """
         if self.ties != TIES_BY_POSITION:
@@ -171,7 +171,7 @@ def need_max_label(names: Iterable[str]) -> bool:
 
 
 def binary_names(names: Iterable[str]) -> list[str]:
-    """Returns the names of the metrics that only know relevant and irrelevant items.
+    """Returns the names of the metrics of binary relevance.
 
     Examples:
         >>> binary_names(['ndcg_10', 'precision@5', 'map'])
@@ -203,7 +203,7 @@ def per_query(
         `[num_lists]`, with NaN where the convention skips an empty list.
 
     Raises:
-        ValueError: if there is not exactly one finite score per item, a label is above
+        ValueError: If there is not exactly one finite score per item, a label is above
             the `max_label` that ERR uses or so large that DCG is infinite, or ties are
             broken by document name and `lists` has no names.
 
@@ -264,13 +264,10 @@ def per_query(
 def _in_order_of_ties(
     lists: RankingLists, scores: np.ndarray, ties: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Puts the items of each list in the order in which they rank at equal scores.
+    """Returns labels and scores, in the order of rank at equal scores.
 
     Those that are not retrieved come last, ordered by label: if they were in the order
     of the judgements, a run could gain from what it lacks.
-
-    Returns:
-        The labels and the scores in that order.
     """
     missing = scores == -np.inf
     if ties == TIES_BY_POSITION and not missing.any():
@@ -331,7 +328,7 @@ def parse_names(names: Sequence[str], argument: str = "metrics") -> list[str]:
         The names, with `_` before a cut-off.
 
     Raises:
-        ValueError: if one is unknown, or has a cut-off that it cannot have.
+        ValueError: If one is unknown, or has a cut-off that it cannot have.
     """
     plain = [*_metrics_by_name(names, argument)]
     for name in plain:
@@ -342,11 +339,7 @@ def parse_names(names: Sequence[str], argument: str = "metrics") -> list[str]:
 def _metrics_by_name(
     names: Iterable[str], argument: str = "names"
 ) -> dict[str, type[objectives.Metric]]:
-    """Returns metrics by their plain names, each once.
-
-    Raises:
-        ValueError: if the names are one text, or one is unknown.
-    """
+    """Returns metrics by their plain names, each once."""
 
     def checked(argument: str, name: str) -> tuple[str, type[objectives.Metric]]:
         metric, _ = objectives.parse(name, argument)

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import decimals, json_files, telling
+from tfr_ext.core import decimals, json_files, messages
 from tfr_ext.data import text_files
 
-# Number of characters of a run's name from which on its middle is cut out.
+# Longer names of runs, in characters, lose their middle.
 LONGEST_NAME = 200
 # The types of the entries of a metrics.json.
 _KINDS: json_files.Kinds = {
@@ -112,7 +112,7 @@ def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
             commas; each may be `COLLECTION:PATH`.
 
     Raises:
-        ValueError: if a glob matches nothing, a run has no name, or two have the same.
+        ValueError: If a glob matches nothing, a run has no name, or two have the same.
     """
     found: dict[str, list[str]] = {}
     for argument in arguments:
@@ -125,7 +125,7 @@ def parse(arguments: Sequence[str]) -> dict[str, list[str]]:
                 )
             directory = paths[0] if os.path.isdir(paths[0]) else _parent(paths[0])
             name = os.path.basename(os.path.abspath(directory))
-        name = telling.visible(name, LONGEST_NAME)
+        name = messages.visible(name, LONGEST_NAME)
         if not name.strip():
             raise ValueError(f"{argument}: expected a name before '='.")
         if name in found:
@@ -147,7 +147,7 @@ def read(name: str, paths: Sequence[str]) -> Run:
             whatever their names.
 
     Raises:
-        ValueError: if a path is given twice or cannot be read, if only some have a
+        ValueError: If a path is given twice or cannot be read, if only some have a
             collection, or if two have some but not all queries in common.
     """
     if not paths:
@@ -281,12 +281,7 @@ def _read_report(path: str) -> dict[str, Any]:
 def _read_table(
     path: str, key: str, any_number: bool = False
 ) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Reads a tab-separated file of numbers with a header.
-
-    Args:
-        path: the file.
-        key: name of the first column, whose cells must be distinct.
-        any_number: whether NaN and infinity are allowed.
+    """Reads a tab-separated file of numbers, whose first column is headed `key`.
 
     Returns:
         The cells of the first column, as `text_files.encoded_name` writes them, and the

@@ -24,9 +24,9 @@ def read_scores(path: str, num_items: int) -> np.ndarray:
         A float64 array `[num_items]`.
 
     Raises:
-        ValueError: if the number of scores differs, or a score is not a number that is
+        ValueError: If the number of scores differs, or a score is not a number that is
             finite as a 32-bit float; the message names the file and the line.
-        OSError: if the file cannot be read.
+        OSError: If the file cannot be read.
     """
     is_array = path.endswith(".npy")
     scores = _array(path) if is_array else _text(path)

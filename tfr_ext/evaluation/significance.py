@@ -41,7 +41,7 @@ def differences(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
         b: values of the same queries, `[..., queries]`.
 
     Raises:
-        ValueError: if the shapes do not match, there are fewer than two queries, or a
+        ValueError: If the shapes do not match, there are fewer than two queries, or a
             value is not finite.
 
     Examples:
@@ -111,7 +111,7 @@ def p_value(
         An array `[...]`, or a number for a single pair.
 
     Raises:
-        ValueError: if an argument is out of range, see also `differences`.
+        ValueError: If an argument is out of range, see also `differences`.
 
     Examples:
         >>> a, b = [0.5, 0.6, 0.9, 0.4], [0.4, 0.3, 0.7, 0.4]
@@ -138,9 +138,9 @@ def p_value(
 
 
 def direction(a: npt.ArrayLike, b: npt.ArrayLike, test: str = "t") -> np.ndarray:
-    """Returns the sign of the quantity that a test looks at, 1 where `a` is greater.
+    """Returns the sign of the statistic of a test, 1 where `a` is greater.
 
-    The quantity is the mean difference or, for 'wilcoxon', the difference of rank sums.
+    It is the mean difference or, for 'wilcoxon', the difference of rank sums.
 
     Args:
         a: values per query, `[..., queries]`.
@@ -211,7 +211,7 @@ def effect(
         confidence: the probability of the two-sided interval.
 
     Raises:
-        ValueError: if the shapes do not match, a value is not finite, or a stratum has
+        ValueError: If the shapes do not match, a value is not finite, or a stratum has
             fewer than two queries.
 
     Examples:
@@ -262,7 +262,7 @@ def adjusted(p_values: npt.ArrayLike, correction: str = "bonferroni") -> np.ndar
         correction: 'none', 'bonferroni' or 'holm', which is never less powerful.
 
     Raises:
-        ValueError: if a p-value is not from 0 to 1, or there is no such correction.
+        ValueError: If a p-value is not from 0 to 1, or there is no such correction.
 
     Examples:
         >>> adjusted([0.01, 0.04, 0.03], 'bonferroni')

@@ -51,7 +51,7 @@ def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> N
         tag: name of the run, without blanks.
 
     Raises:
-        ValueError: if the name of a query is empty or becomes that of another, or the
+        ValueError: If the name of a query is empty or becomes that of another, or the
             name of the run is empty or has blanks.
     """
     lines = run_lines(lists, scores, tag)
@@ -117,7 +117,7 @@ def write_qrels(path: str, lists: RankingLists) -> bool:
         exist then.
 
     Raises:
-        ValueError: if the name of a query is empty or becomes that of another.
+        ValueError: If the name of a query is empty or becomes that of another.
     """
     queries = QueryNames()(lists.query_ids)
     if (lists.labels != np.floor(lists.labels)).any():
@@ -149,7 +149,7 @@ class TrecRun:
         """`documents`, by the names that queries and documents of lists have in files.
 
         Raises:
-            ValueError: if two queries, or two documents of one, have the same name.
+            ValueError: If two queries, or two documents of one, have the same name.
         """
         return _encoded(self.documents)
 
@@ -281,11 +281,11 @@ def read_run(path: str, lists: RankingLists | None = None) -> TrecRun:
         The run, with names and tag as `trec_names` encodes them.
 
     Raises:
-        ValueError: if a line has another form or a NUL byte, a score that is not a
+        ValueError: If a line has another form or a NUL byte, a score that is not a
             finite decimal number, or a document that its query already has (the message
             names the file and the line), if two names differ only in how blanks are
             written, or if no query of the run is judged.
-        OSError: if the file cannot be read.
+        OSError: If the file cannot be read.
     """
     first_tag = ""
 
@@ -321,11 +321,11 @@ def read_qrels(path: str) -> RankingLists:
         The lists, with names as `trec_names` encodes them.
 
     Raises:
-        ValueError: if a line has another form or a NUL byte, a grade that is not an
+        ValueError: If a line has another form or a NUL byte, a grade that is not an
             integer or beyond 2**24, or a document that its query already has (the
             message names the file and the line), if two names differ only in how blanks
             are written, or if there is no line.
-        OSError: if the file cannot be read.
+        OSError: If the file cannot be read.
 
     Examples:
         >>> import os, tempfile

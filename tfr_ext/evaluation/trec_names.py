@@ -25,7 +25,7 @@ class QueryNames:
             names: the names; those of earlier calls may come again.
 
         Raises:
-            ValueError: if a name is empty, or becomes what another one became.
+            ValueError: If a name is empty, or becomes what another one became.
         """
         found = []
         for name in names:
@@ -44,7 +44,7 @@ class QueryNames:
         """Checks that TREC files can hold the names of lists.
 
         Raises:
-            ValueError: if they cannot hold one, or two queries become one.
+            ValueError: If they cannot hold one, or two queries become one.
         """
         self(lists.query_ids)
         for name in lists.doc_ids or ():
@@ -71,7 +71,7 @@ def document_names(lists: RankingLists) -> list[str]:
     It is that of `item_names`, with its blanks encoded and repeated ones numbered.
 
     Raises:
-        ValueError: if an item's own name is empty.
+        ValueError: If an item's own name is empty.
     """
     names: list[str] = []
     plain = [

@@ -1,4 +1,4 @@
-"""Trains trees with LightGBM and CatBoost, and watches a metric of our own."""
+"""Trains LightGBM and CatBoost, and keeps the trees that are best by our metrics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def with_lightgbm(
         evaluate: gives the metric that does.
 
     Raises:
-        FloatingPointError: if the gradients become NaN or infinite.
+        FloatingPointError: If the gradients become NaN or infinite.
     """
     lightgbm = gbm_model.imported("lightgbm")
     given = lightgbm_parameters(config, seed)
@@ -148,9 +148,9 @@ def with_catboost(
         evaluate: gives the metric that does.
     """
     catboost = gbm_model.imported("catboost")
-    told = ";".join(f"{name}={value}" for name, value in params.items())
+    formatted = ";".join(f"{name}={value}" for name, value in params.items())
     given: dict[str, Any] = {
-        "loss_function": "YetiRank" + (f":{told}" if told else ""),
+        "loss_function": "YetiRank" + (f":{formatted}" if formatted else ""),
         "iterations": config.num_trees,
         "learning_rate": config.learning_rate,
         "rsm": config.feature_fraction,

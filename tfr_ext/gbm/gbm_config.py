@@ -144,7 +144,7 @@ class GbmConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong, or two settings do not fit each other.
+            ValueError: If a setting is wrong, or two settings do not fit each other.
         """
         super().__post_init__()
         if self.data.stream:

@@ -1,4 +1,4 @@
-"""Training of gradient-boosted trees as settings describe it."""
+"""Trains gradient-boosted trees as the settings say."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _KNOWN = {
 
 @dataclasses.dataclass(frozen=True)
 class GbmResult:
-    """What a training run of trees returns.
+    """Result of a training run of trees.
 
     Attributes:
         metrics: the mean of each metric, by split ('valid' and 'test').
@@ -92,10 +92,10 @@ def train(config: GbmConfig, splits: data_splits.Splits | None = None) -> GbmRes
             read as the settings of the data say.
 
     Raises:
-        ValueError: if settings or data are wrong, a library is not installed, or
+        ValueError: If settings or data are wrong, a library is not installed, or
             `model_dir` holds something else.
-        OSError: if a file cannot be read or written.
-        FloatingPointError: if the gradient of a loss becomes NaN or infinite.
+        OSError: If a file cannot be read or written.
+        FloatingPointError: If the gradient of a loss becomes NaN or infinite.
 
     Examples:
         >>> import tempfile
@@ -126,7 +126,7 @@ def check(config: GbmConfig) -> None:
     """Checks the settings that need no data.
 
     Raises:
-        ValueError: if a setting is wrong, or two settings do not fit each other.
+        ValueError: If a setting is wrong, or two settings do not fit each other.
     """
     _objective(config, _with_max_label(config, 1.0))
     convention = config.evaluation.convention()
@@ -139,8 +139,8 @@ def check_data(config: GbmConfig) -> None:
     """Reads the data as training does, and checks that it fits the settings.
 
     Raises:
-        ValueError: if it does not fit, or has errors.
-        OSError: if it cannot be read.
+        ValueError: If it does not fit, or has errors.
+        OSError: If it cannot be read.
     """
     _check_labels(config, data_splits.load(data_splits.with_missing(config.data)))
 
@@ -234,11 +234,7 @@ def _boost(
 
 
 def _check_labels(config: GbmConfig, splits: data_splits.Splits) -> float:
-    """Checks the labels and weights, and returns the highest label.
-
-    Raises:
-        ValueError: if they do not fit the objective.
-    """
+    """Checks the labels and weights, and returns the highest label."""
     everything: list[Any] = [splits.train, splits.valid, splits.test]
     labels = wanted_labels.from_config(config.data)
     highest = labels.highest(config.evaluation.max_label, everything)
@@ -260,7 +256,7 @@ def _check_labels(config: GbmConfig, splits: data_splits.Splits) -> float:
 
 
 def _mean(several: Sequence[Sequence[float]]) -> list[float]:
-    """Returns the means of the numbers at each place, of those that have one there."""
+    """Returns the mean at each place, over the rows that are long enough."""
     longest = max(map(len, several))
     table = np.full([len(several), longest], np.nan)
     for row, values in zip(table, several):
@@ -296,12 +292,7 @@ def _with_max_label(config: GbmConfig, highest: float) -> dict[str, Any]:
 
 
 def _objective(config: GbmConfig, params: Mapping[str, Any]) -> Objective | None:
-    """Returns the objective; None for one of the library's own.
-
-    Raises:
-        ValueError: if there is no such objective, it has no such parameter, or the
-            library is not installed.
-    """
+    """Returns the objective; None for one of the library's own."""
     name = config.objective
     if name in _KNOWN:
         for one in params:
@@ -324,12 +315,12 @@ def _objective(config: GbmConfig, params: Mapping[str, Any]) -> Objective | None
             return _OWN[name](**params)
         return GradientObjective(losses.get(name, **params), config.hessian)
     except (AttributeError, ImportError, TypeError, ValueError) as error:
-        told = [given("objective", name)]
-        told += [given(f"params[{one!r}]", value) for one, value in params.items()]
+        formatted = [given("objective", name)]
+        formatted += [given(f"params[{one!r}]", value) for one, value in params.items()]
         text = re.sub(r"`(\w+)`", lambda m: _named(m, params), str(error))
-        raise ValueError(f"{' '.join(told)}: {text}") from error
+        raise ValueError(f"{' '.join(formatted)}: {text}") from error
 
 
 def _named(match: re.Match[str], params: Mapping[str, Any]) -> str:
-    """Returns how a message names a parameter of a loss."""
+    """Returns the name of a parameter of a loss in messages."""
     return f"`params['{match[1]}']`" if match[1] in params else match[0]

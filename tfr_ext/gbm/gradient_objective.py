@@ -1,4 +1,4 @@
-"""Any ranking loss as an objective of LightGBM, through its gradient in TensorFlow."""
+"""Ranking losses as objectives of LightGBM, through their TensorFlow gradients."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tfr_ext.data.batches.buckets import cut_by_items
 from tfr_ext.gbm.list_objective import Objective
 
 HESSIANS = ("gradient", "constant", "diagonal")
-"""What a `GradientObjective` gives as Hessians."""
+"""The Hessians that a `GradientObjective` can give."""
 
-# Padded items of a batch: of its square, a loss may make a tensor.
+# Padded items of a batch; a loss may make a tensor of their square.
 _MAX_ITEMS = 1 << 13
 # The least Hessian, as a share of the mean one.
 _LEAST = 1e-3
@@ -69,7 +69,7 @@ class GradientObjective(Objective):
             hessian: a member of `HESSIANS`.
 
         Raises:
-            ValueError: if the loss is one of distributions, or `hessian` is unknown.
+            ValueError: If the loss is one of distributions, or `hessian` is unknown.
         """
         self._hessian = checks.choice("hessian", hessian, list(HESSIANS))
         if getattr(loss, "RANK", 2) != 2:
@@ -88,10 +88,10 @@ class GradientObjective(Objective):
         row_splits: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Objective`.
+        """Returns the gradient of the loss, and positive Hessians.
 
         Raises:
-            FloatingPointError: if the gradient is NaN or infinite.
+            FloatingPointError: If the gradient is NaN or infinite.
         """
         first = self.gradient(scores, labels, row_splits, weights)
         if self._hessian == "constant":
@@ -122,7 +122,7 @@ class GradientObjective(Objective):
             weights: see `derivatives`.
 
         Raises:
-            FloatingPointError: if it is NaN or infinite.
+            FloatingPointError: If it is NaN or infinite.
         """
         return self._of_items("gradient", scores, labels, row_splits, weights)
 
@@ -142,7 +142,7 @@ class GradientObjective(Objective):
             weights: see `derivatives`.
 
         Raises:
-            FloatingPointError: if it is NaN or infinite.
+            FloatingPointError: If it is NaN or infinite.
         """
         return self._of_items("diagonal", scores, labels, row_splits, weights)
 

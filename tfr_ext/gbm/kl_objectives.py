@@ -28,12 +28,7 @@ class _KLObjective(Objective):
     def _exact(
         self, scores: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the first and second derivatives of the divergence of each item.
-
-        Args:
-            scores: the scores.
-            targets: the probabilities that labels stand for.
-        """
+        """Returns the first and second derivatives of the divergence of each item."""
 
     def exact(
         self,
@@ -46,12 +41,6 @@ class _KLObjective(Objective):
 
         The second derivatives are the diagonal of the Hessian, and all of it, as no
         item's term depends on another's score. They may be negative.
-
-        Args:
-            scores: see `derivatives`.
-            labels: see `derivatives`.
-            row_splits: see `derivatives`.
-            weights: see `derivatives`.
         """
         targets, factors = self._targets(labels, row_splits, weights)
         first, second = self._exact(scores, targets)
@@ -64,7 +53,7 @@ class _KLObjective(Objective):
         row_splits: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Objective`."""
+        """Returns the gradient of the loss, and positive Hessians."""
         targets, factors = self._targets(labels, row_splits, weights)
         first, second = self._exact(scores, targets)
         distances = scores - special.logit(targets)
@@ -103,7 +92,7 @@ class _KLObjective(Objective):
     def _weights(
         self, weights: np.ndarray, labels: np.ndarray, query: np.ndarray
     ) -> np.ndarray:
-        """Returns what the weights of items mean to the loss, for each item."""
+        """Returns the weights of the loss for each item."""
         return np.asarray(weights, np.float64)
 
 
@@ -155,7 +144,7 @@ class PointwiseKLBinomialObjective(_KLObjective):
                 lists), 'list', or None for no class weights.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(
             losses.PointwiseKLBinomialLoss(
@@ -222,7 +211,7 @@ class ListwiseKLGaussianObjective(_KLObjective):
                 lists), 'list', or None for no class weights.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(
             losses.ListwiseKLGaussianLoss(

@@ -33,7 +33,7 @@ class Objective(abc.ABC):
             dataset: a `lightgbm.Dataset` with labels and groups.
 
         Raises:
-            ValueError: if the data has no groups.
+            ValueError: If the data has no groups.
         """
         group = dataset.get_group()
         if group is None:

@@ -125,9 +125,9 @@ def get(
         A Keras loss.
 
     Raises:
-        ValueError: if the key is unknown, or the loss has no such argument; the message
+        ValueError: If the key is unknown, or the loss has no such argument; the message
             lists similar names.
-        ImportError: if the loss is TensorFlow Ranking's, and TensorFlow Ranking cannot
+        ImportError: If the loss is TensorFlow Ranking's, and TensorFlow Ranking cannot
             be imported.
 
     Examples:
@@ -151,7 +151,7 @@ def parameters(loss: str) -> list[str]:
         loss: a key.
 
     Raises:
-        ValueError: if the key is unknown.
+        ValueError: If the key is unknown.
     """
     cls = _loss_class(loss)
     if not issubclass(cls, RankingLoss):  # one of TensorFlow Ranking
@@ -172,7 +172,7 @@ def check_parameter(loss: str, argument: str) -> None:
         argument: name of the parameter.
 
     Raises:
-        ValueError: if it has no parameter of that name; the message lists similar
+        ValueError: If it has no parameter of that name; the message lists similar
             names.
     """
     known = parameters(loss)

@@ -1,4 +1,4 @@
-"""Schedules of a loss's parameters: a callback that applies them, and one schedule."""
+"""A callback that applies schedules of a loss's parameters, and one schedule."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class LossAnnealing(which_keras.Callback):
         self._is_scheduled = bool(loss.scheduled_values())
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Sets the parameters for the current step."""
         self._set()
 
     def on_train_batch_begin(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Sets the parameters for the current step."""
         self._set()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Adds the values of the parameters to the logs."""
         if logs is not None:
             logs.update(self._loss.scheduled_values())
 

@@ -50,7 +50,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if Keras has another backend than TensorFlow.
+            ValueError: If Keras has another backend than TensorFlow.
         """
         which_keras.check_backend(type(self).__name__)
         if reduction == "auto" and not which_keras.IS_KERAS_2:
@@ -99,20 +99,11 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """
 
     def _have_only(self, items: tf.Tensor) -> tf.Tensor:
-        """Returns which losses involve only the given items, in the shape of `compute`.
-
-        Args:
-            items: True at the given items, `[batch, list]`.
-        """
+        """Returns which losses involve only the given items, shaped as `compute`."""
         return items
 
     def _unweighted(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
-        """Returns the factors to use without weights; None if they are all 1.
-
-        Args:
-            mask: True at real items, `[batch, list]`.
-            dtype: type of the factors.
-        """
+        """Returns the factors to use without weights; None if all are 1."""
         return None
 
     def __call__(
@@ -133,8 +124,8 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             A scalar or, with `reduction='none'`, the loss of each list or item.
 
         Raises:
-            ValueError: if the shapes do not match.
-            TypeError: if a model of the other Keras calls the loss, see
+            ValueError: If the shapes do not match.
+            TypeError: If a model of the other Keras calls the loss, see
                 `tfr_ext.core.which_keras`.
         """
         which_keras.check_caller(type(self).__name__)
@@ -219,15 +210,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         return []
 
     def _declare(self, **values: Any) -> None:
-        """Checks the arguments listed in `ARGUMENTS`, and keeps them for `get_config`.
-
-        Args:
-            **values: the value of each argument.
-
-        Raises:
-            ValueError: if one is out of range, or differs from its default where it has
-                no effect.
-        """
+        """Checks the arguments in `ARGUMENTS`, and keeps them for `get_config`."""
         self._arguments = arguments.check_all(type(self), values)
         self._annealed = arguments.annealed_of(self._arguments)
 

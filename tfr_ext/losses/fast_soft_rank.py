@@ -93,7 +93,7 @@ class FastSoftRankLoss(metric_loss.NamedMetricLoss):
                 'linear' (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         super().__init__(

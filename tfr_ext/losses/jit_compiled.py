@@ -1,4 +1,4 @@
-"""Losses that XLA compiles, in a training step that TensorFlow runs as usual."""
+"""Compiles a loss with XLA, inside an ordinary training step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfr_ext.core.inputs import TensorLike
 
 @which_keras.register
 class JitCompiledLoss(tf.keras.losses.Loss):
-    """A ranking loss whose value and gradient XLA compiles, and nothing around it.
+    """A ranking loss whose value and gradient are compiled by XLA.
 
     A loss is many small operations, and where lists are short, starting them takes
     longer than computing them. XLA makes a few of them. It does so anew for each shape
@@ -49,7 +49,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
                 serialised it to. Its reduction is used, and must not be 'none'.
 
         Raises:
-            ValueError: if `loss` is no loss or is reduced to no scalar, or Keras has
+            ValueError: If `loss` is no loss or is reduced to no scalar, or Keras has
                 another backend than TensorFlow.
         """
         which_keras.check_backend(type(self).__name__)
@@ -92,9 +92,9 @@ class JitCompiledLoss(tf.keras.losses.Loss):
             A scalar.
 
         Raises:
-            ValueError: if the loss does; if a tensor is ragged; or if the loss counts
+            ValueError: If the loss does; if a tensor is ragged; or if the loss counts
                 classes over the batches of several replicas.
-            TypeError: if a model of the other Keras calls the loss.
+            TypeError: If a model of the other Keras calls the loss.
         """
         which_keras.check_caller(type(self).__name__)
         context = tf.distribute.get_replica_context()
@@ -149,7 +149,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
             replicas: their number.
 
         Raises:
-            ValueError: if it counts classes over the batches of all of them.
+            ValueError: If it counts classes over the batches of all of them.
         """
         if replicas > 1 and self.loss.get_config().get("class_balance") == "batch":
             raise ValueError(

@@ -91,7 +91,7 @@ class ListAPLoss(base.ListwiseLoss):
             relevance_threshold: lowest label of a relevant item.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction, name, ragged)
         self._declare(num_bins=num_bins, relevance_threshold=relevance_threshold)
@@ -99,13 +99,13 @@ class ListAPLoss(base.ListwiseLoss):
         self._objective = precision.MAP(relevance_threshold=relevance_threshold)
 
     def relaxed_metric(self) -> RelaxedMetric:
-        """See `RankingLoss`."""
+        """Returns average precision, which the loss relaxes."""
         return RelaxedMetric(self._objective, self.call, self.SHARPNESS)
 
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         relevant = self._objective.item_values(labels)
         real = tf.cast(mask, scores.dtype)
         found, items = self._in_bins(_from_best(scores, mask), relevant, real)
@@ -121,11 +121,7 @@ class ListAPLoss(base.ListwiseLoss):
     def _in_bins(
         self, from_best: tf.Tensor, relevant: tf.Tensor, real: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the mass of the relevant items, and of all items, in each bin.
-
-        Both are `[batch, bins]`. An item is in two bins only, so no
-        `[batch, bins, list]` tensor is needed.
-        """
+        """Returns the masses `[batch, bins]` of relevant and of all items per bin."""
         batch, last = tf.shape(from_best)[0], self._num_bins - 1
         place = from_best * last
         lower = tf.minimum(tf.floor(tf.stop_gradient(place)), last - 1)

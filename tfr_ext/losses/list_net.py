@@ -54,7 +54,7 @@ class ListNetLoss(base.ListwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         target = tf.where(mask, tf.exp(sinkhorn.log_softmax(labels, mask)), 0)
 
         @tf.custom_gradient

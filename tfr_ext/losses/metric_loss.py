@@ -72,7 +72,7 @@ class MetricLoss(base.ListwiseLoss):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if `relaxation` and `objective` do not fit together.
+            ValueError: If `relaxation` and `objective` do not fit together.
         """
         super().__init__(reduction, name, ragged)
         self._relaxation = _relaxation(relaxation)
@@ -84,13 +84,13 @@ class MetricLoss(base.ListwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
         value = self._relaxation.metric(self._objective, labels, scores, mask)
         return self._objective.as_loss(value, labels)[:, tf.newaxis]
 
     def relaxed_metric(self) -> RelaxedMetric:
-        """See `RankingLoss`."""
+        """Returns the metric that the loss relaxes, with its smooth form."""
         # Not with copy.copy, for which Keras 3 saves and loads objects by name.
         smooth = object.__new__(type(self))
         smooth.__dict__.update(self.__dict__)

@@ -87,7 +87,7 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
             straight_through: whether the loss takes the value of the exact sort.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction, name, ragged)
         self._declare(temperature=temperature, straight_through=straight_through)
@@ -95,7 +95,7 @@ class NeuralSortCrossEntropyLoss(base.ListwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         labels, scores, mask = masked.at_least_one_item(labels, scores, mask)
         count = tf.maximum(masked.num_real(mask, scores.dtype), 1)
         relaxed = neural_sort_log_likelihood(

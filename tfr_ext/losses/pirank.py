@@ -101,7 +101,7 @@ class PiRankNDCGLoss(metric_loss.NamedMetricLoss):
                 (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         super().__init__(
@@ -190,7 +190,7 @@ class PiRankARPLoss(metric_loss.NamedMetricLoss):
             merge_temperatures: the temperature of each height.
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         super().__init__(

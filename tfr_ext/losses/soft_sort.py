@@ -112,7 +112,7 @@ class SoftSortLoss(metric_loss.NamedMetricLoss):
                 'linear' (`label`) or 'power' (`2**label`).
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         relaxation = _FORMS[checks.choice("form", form, list(_FORMS))]

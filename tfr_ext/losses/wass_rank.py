@@ -91,7 +91,7 @@ class WassRankLoss(base.ListwiseLoss):
                 scorer that ends in a sigmoid, as theirs does, use the highest label.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction, name, ragged)
         self._problem = labels_to_scores.RankingTransport(
@@ -107,7 +107,7 @@ class WassRankLoss(base.ListwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         problem = self._problem
         has_item = tf.reduce_any(mask, axis=1, keepdims=True)
 
@@ -133,5 +133,5 @@ class WassRankLoss(base.ListwiseLoss):
         return distance(scores)
 
     def diagnostics(self) -> list[tf.keras.metrics.Metric]:
-        """See `RankingLoss`."""
+        """Returns the metric of how far the iterations are from convergence."""
         return [SinkhornErrorMetric(**self._problem.get_config(), ragged=self._ragged)]

@@ -57,7 +57,7 @@ class SinkhornErrorMetric(which_keras.CheckedCalls, tf.keras.metrics.Mean):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(name=name, dtype=dtype)
         self._direction = "down"  # For the callbacks of Keras 3, as `RankingMetric`.

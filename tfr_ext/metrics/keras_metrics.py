@@ -67,7 +67,7 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         objectives.of_name(metric)  # Before Keras takes it for a name.
@@ -95,7 +95,7 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
         }
         self._objective = objectives.of_metric(metric, topn=topn, **of_some)
         objectives.check_effects(metric, objectives.names(), **of_some)
-        # What `mode="auto"` of Keras 3's callbacks goes by.
+        # `mode="auto"` of Keras 3's callbacks depends on it.
         self._direction = "down" if self._objective.is_cost else "up"
         self._total = self.add_weight(name="total", initializer="zeros")
         self._count = self.add_weight(name="count", initializer="zeros")
@@ -173,7 +173,7 @@ class ERRMetric(RankingMetric):
             ragged: whether labels and scores may be ragged tensors.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(
             metric="err",
@@ -224,7 +224,7 @@ class ExpectedGradeMetric(RankingMetric):
             **kwargs: arguments of `RankingMetric`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(**kwargs)
         self._grade_values = grades.check_values("grade_values", grade_values)

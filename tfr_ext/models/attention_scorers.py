@@ -31,7 +31,7 @@ class AttentionScorer(NetworkScorer):
             **options: see `NetworkScorer`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(**options)
         self._num_heads = checks.at_least("num_heads", num_heads, 1)
@@ -99,7 +99,7 @@ class TransformerScorer(AttentionScorer):
             **options: see `NetworkScorer`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(num_heads, dropout=dropout, **options)
         self._sizes = _some("hidden_sizes", hidden_sizes)
@@ -183,7 +183,7 @@ class KLTransformerScorer(AttentionScorer):
             **options: see `NetworkScorer`; `dropout` is that of the hidden layers.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(num_heads, batch_normalization=batch_normalization, **options)
         self._sizes = sizes("hidden_sizes", hidden_sizes)
@@ -263,7 +263,7 @@ class DASALCScorer(AttentionScorer):
             **options: see `NetworkScorer`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(num_heads, dropout=dropout, **options)
         self._sizes = _some("hidden_sizes", hidden_sizes)

@@ -36,7 +36,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
             **kwargs: its keyword arguments.
 
         Raises:
-            ValueError: if one of them is an option that this layer does not support.
+            ValueError: If one of them is an option that this layer does not support.
         """
         for name in _WITHOUT:
             if kwargs.get(name):
@@ -47,10 +47,10 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
         self._parts = parts
 
     def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`.
+        """Creates the weights.
 
         Raises:
-            ValueError: if the axis to normalise is not the last one.
+            ValueError: If the axis to normalise is not the last one.
         """
         super().build(input_shape)
         axes = [self.axis] if isinstance(self.axis, int) else list(self.axis)
@@ -58,7 +58,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
             raise ValueError(f"`axis` must be the last axis. Received: {self.axis}.")
 
     def add_weight(self, *args: Any, **kwargs: Any) -> tf.Variable:
-        """See `tf.keras.layers.Layer`."""
+        """Adds a weight; moving statistics are the same on all replicas."""
         if not which_keras.IS_KERAS_2 and not kwargs.get("trainable", True):
             # All replicas set the moving statistics to the same value, which Keras 3
             # must be told.
@@ -113,7 +113,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
         return tf.cast(outputs, inputs.dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """See `tf.keras.layers.Layer`."""
+        """Returns the shape of the items or, with `parts`, of all three outputs."""
         width = tuple(input_shape)[-1:]
         return [input_shape, width, width] if self._parts else input_shape
 
@@ -123,13 +123,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
         return {**config, "parts": True} if self._parts else config
 
     def _move(self, found: Sequence[tf.Tensor], some: tf.Tensor) -> list[tf.Tensor]:
-        """Moves the statistics towards those of some items, and returns the latter.
-
-        Args:
-            found: mean and variance of the items.
-            some: whether there are any items. Without items, the moving statistics are
-                returned and stay unchanged.
-        """
+        """Updates the moving statistics; returns those to use, even without items."""
         values = []
         for moving, now in zip((self.moving_mean, self.moving_variance), found):
             before = tf.convert_to_tensor(moving)
@@ -160,7 +154,7 @@ class NormalizedDense(tf.keras.layers.Dense):
         self.input_spec = None  # That of `Dense` is for one input.
 
     def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`."""
+        """Creates the weights."""
         super().build(input_shape[0])
         self.input_spec = None
 
@@ -179,7 +173,7 @@ class NormalizedDense(tf.keras.layers.Dense):
         return self.activation(tf.nn.bias_add(product, bias))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """See `tf.keras.layers.Layer`."""
+        """Returns the shape of the outputs."""
         return super().compute_output_shape(input_shape[0])
 
 
@@ -317,10 +311,10 @@ def _backwards(
     of_gamma: tf.Tensor,
     of_beta: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns by what the statistics change the gradient of the items.
+    """Returns terms of the gradient of the items that come from the statistics.
 
     Returns:
-        What is multiplied by the centred items and added, and what is subtracted.
+        The factor of the centred items, which is added, and a shift to subtract.
     """
     count = tf.cast(tf.shape(x)[0], x.dtype)
     slope = -scale * inverse * tf.math.divide_no_nan(of_gamma, count)

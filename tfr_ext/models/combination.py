@@ -1,4 +1,4 @@
-"""Several rankers as one model, which combines their scores."""
+"""Combines several rankers in one model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tfr_ext.core import checks, masked, which_keras
 from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.models import ranking_model, scorers
 
-# Of the greatest score of a list: differences below it are rounding, which a z-score
-# must not turn into an opinion.
+# Share of a list's greatest score below which differences are rounding, which z-scores
+# must not magnify.
 SPREAD_FLOOR = 1e-5
 
 
 def _mean(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the scores themselves: their mean is taken next."""
+    """Returns the scores unchanged."""
     del mask
     return scores
 
@@ -36,10 +36,7 @@ def _zscore(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def _minus_rank(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the ranks from 1, best first, with a minus sign.
-
-    Items of one score share the mean of their ranks.
-    """
+    """Returns minus the ranks from 1, best first; equal scores share a mean rank."""
     is_nan = tf.math.is_nan(scores)
     # In rising order from the best item; padding is last.
     keys = tf.where(is_nan, scores.dtype.max, -scores)
@@ -63,13 +60,13 @@ COMBINATIONS = tuple(_FORMS)
 
 @which_keras.register
 class CombinedScores(tf.keras.layers.Layer):
-    """The mean of what several models say about each item.
+    """Combines the scores that several models give each item, by a mean.
 
-    *   `mean`: of their scores.
-    *   `zscore`: of their scores, each standardised over the real items of its list. A
-        model whose scores all but agree (to 1e-5 of the greatest) has no say.
-    *   `rank`: of their ranks from 1, best first, with a minus sign. Items of equal
-        score share the mean of their ranks.
+    *   `mean`: the mean of their scores.
+    *   `zscore`: the mean of their scores, standardised over the real items of a list.
+        A model whose scores all but agree (to 1e-5 of the greatest) has no say.
+    *   `rank`: minus the mean of their ranks from 1, best first. Items of equal score
+        share the mean of their ranks.
 
     The last two depend on the whole list. Padding is invisible to all.
 
@@ -88,14 +85,14 @@ class CombinedScores(tf.keras.layers.Layer):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if there is no such combination.
+            ValueError: If there is no such combination.
         """
         super().__init__(**kwargs)
         self.combination = checks.choice("combination", combination, list(COMBINATIONS))
 
     @property
     def ACROSS_LISTS(self) -> bool:  # noqa: N802
-        """Whether an item's score depends on its list; see `told_across_lists`."""
+        """Whether an item's score depends on its list."""
         return self.combination != "mean"
 
     def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -139,7 +136,7 @@ def combined_model(
         combination: how, see `CombinedScores`.
 
     Raises:
-        ValueError: if there is no model, they take different numbers of features, or
+        ValueError: If there is no model, they take different numbers of features, or
             there is no such combination.
 
     Examples:

@@ -1,4 +1,4 @@
-"""From a distribution over grades to one score."""
+"""Scores items by the expected grade of a distribution over grades."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExpectedGrade(tf.keras.layers.Layer):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if there are fewer than two values, or they are not in rising
+            ValueError: If there are fewer than two values, or they are not in rising
                 order.
         """
         super().__init__(**kwargs)
@@ -64,7 +64,7 @@ class ExpectedGradeScorer:
             grade_values: the value of each grade, in rising order.
 
         Raises:
-            ValueError: if there are fewer than two values, or they are not in rising
+            ValueError: If there are fewer than two values, or they are not in rising
                 order.
         """
         self._scorer = scorer
@@ -95,7 +95,7 @@ def with_expected_grade(
         A model that returns scores `[batch, list]`.
 
     Raises:
-        ValueError: if the values are not in rising order, or their number differs from
+        ValueError: If the values are not in rising order, or their number differs from
             that of the logits.
     """
     outputs = _expected_grades(model.output, model.input[MASK], grade_values)

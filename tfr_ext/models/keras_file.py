@@ -42,7 +42,7 @@ def versions() -> dict[str, str]:
 
 
 def other_versions(saved: Mapping[str, Any]) -> str:
-    """Returns why a saved model cannot be loaded, and how it can, if versions differ.
+    """Returns why versions prevent loading a saved model, and what to do.
 
     Args:
         saved: what `versions` returned when it was saved.
@@ -86,7 +86,7 @@ def load(path: str, saved_by: Mapping[str, Any] | None = None) -> tf.keras.Model
         saved_by: the versions that saved it, if known, see `versions`.
 
     Raises:
-        ValueError: if it is not such a file, is damaged, or names anything else.
+        ValueError: If it is not such a file, is damaged, or names anything else.
 
     Examples:
         >>> import tempfile
@@ -111,20 +111,16 @@ def load(path: str, saved_by: Mapping[str, Any] | None = None) -> tf.keras.Model
     try:
         model = tf.keras.models.load_model(path, compile=False, safe_mode=True)
     except Exception as error:
-        told = other_versions(saved_by) if saved_by is not None else ""
-        told = told or f"cannot be loaded by Keras: {error}"
-        raise ValueError(f"{path} {told}") from error
+        formatted = other_versions(saved_by) if saved_by is not None else ""
+        formatted = formatted or f"cannot be loaded by Keras: {error}"
+        raise ValueError(f"{path} {formatted}") from error
     if not isinstance(model, tf.keras.Model):
         raise ValueError(f"{path}: expected a model. Found: {type(model).__name__}.")
     return model
 
 
 def _config(path: str) -> Any:
-    """Returns the configuration in a file that is whole.
-
-    Raises:
-        ValueError: if it is not.
-    """
+    """Returns the configuration in a file, after checks that the file is whole."""
     expected = f"{path}: expected a model in Keras's zip format, whole and as saved."
     if not os.path.isfile(path):
         there = "a directory" if os.path.isdir(path) else "no file"
@@ -142,7 +138,7 @@ def _config(path: str) -> Any:
             if damaged is not None:
                 raise ValueError(f"a damaged {damaged}")
             return json.loads(archive.read("config.json"))
-    # What `zipfile` and `json` raise for bytes that are not theirs is not documented.
+    # The errors of `zipfile` and `json` for foreign bytes are not documented.
     except Exception as error:
         raise ValueError(f"{expected} Found: {error}.") from error
 

@@ -204,7 +204,7 @@ class ResumableDraws(tf.keras.layers.Layer):
         self._seed = seed
 
     def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`."""
+        """Creates the counter of calls."""
         self._calls = self.add_weight(
             name="calls",
             shape=[],
@@ -304,7 +304,7 @@ class Sum(tf.keras.layers.Layer):
 
 
 def all_layers(model: object) -> list[Any]:
-    """Returns the layers of a model, and those of the models within it.
+    """Returns the layers of a model, including those of nested models.
 
     Args:
         model: a model, or anything else with `layers`.
@@ -315,8 +315,8 @@ def all_layers(model: object) -> list[Any]:
     return found
 
 
-def told_across_lists(model: object) -> bool:
-    """Returns whether a layer of a model says that an item's output needs its list.
+def declares_across_lists(model: object) -> bool:
+    """Returns whether a layer of a model declares that an output needs its list.
 
     Such a layer has an attribute `ACROSS_LISTS` that is true.
 
@@ -355,7 +355,7 @@ class FeatureNoise(ResumableDraws):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if `stddev` is negative or not finite.
+            ValueError: If `stddev` is negative or not finite.
         """
         super().__init__(seed, **{"dtype": "float32", **kwargs})
         self._stddev = checks.not_negative("stddev", stddev)

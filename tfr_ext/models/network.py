@@ -23,7 +23,7 @@ def sizes(argument: str, values: Sequence[int]) -> list[int]:
     """Returns the sizes of layers as a list.
 
     Raises:
-        ValueError: if one is not a positive integer.
+        ValueError: If one is not a positive integer.
     """
 
     def size(argument: str, value: Any) -> int:
@@ -79,7 +79,7 @@ class NetworkScorer(ItemScorer):
                 `1 / sqrt(inputs)`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(compact)
         if num_grades is not None and num_grades < 2:
@@ -120,13 +120,7 @@ class NetworkScorer(ItemScorer):
         example_features: dict[str, tf.Tensor],
         to_dense: bool = False,
     ) -> Any:
-        """Returns all features of the items, normalised if so wanted.
-
-        Args:
-            context_features: see `CompactScorer`.
-            example_features: see there.
-            to_dense: whether `_dense` takes them.
-        """
+        """Returns the joined features of the items, normalised if so set."""
         x = self._joined(context_features, example_features)
         return self._normalized(
             x, "input_normalization", parts=to_dense, dtype="float32"
@@ -146,13 +140,7 @@ class NetworkScorer(ItemScorer):
         return x
 
     def _hidden(self, x: Any, sizes: Sequence[int], to_dense: bool = False) -> Any:
-        """Returns the outputs of hidden layers, each normalised and dropped out.
-
-        Args:
-            x: the items.
-            sizes: number of units of each layer.
-            to_dense: whether `_dense` or `_output` takes the outputs.
-        """
+        """Returns the outputs of hidden layers, each normalised and dropped out."""
         for i, size in enumerate(sizes, 1):
             x = self._dense(x, size, self._activation, f"hidden_{i}")
             parts = not self._dropout and (to_dense or i < len(sizes))
@@ -257,7 +245,7 @@ class MLPScorer(NetworkScorer, CompactScorer):
             **options: see `NetworkScorer`.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(batch_normalization, batch_norm_momentum, dropout, **options)
         self._hidden_sizes = sizes("hidden_sizes", hidden_sizes)

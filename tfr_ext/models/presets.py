@@ -1,4 +1,4 @@
-"""Scorers by name, with the defaults of each."""
+"""Scorers by name, each with its defaults."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ OPTIONS = tuple(sorted({name for p in PRESETS.values() for name in p.defaults}))
 
 
 def completed(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options of a preset, with its defaults where none are given.
+    """Returns the options of a preset, completed by its defaults.
 
     Args:
         model: name of the preset.
         options: the value of each of `OPTIONS`; None if it is not given.
 
     Raises:
-        ValueError: if an option is given that has no effect with this preset.
+        ValueError: If an option is given that has no effect with this preset.
 
     Examples:
         >>> given = {**dict.fromkeys(OPTIONS), "hidden_sizes": (64,)}
@@ -144,7 +144,7 @@ def scorer(model: str, options: Mapping[str, Any], **others: Any) -> Scorer:
         **others: other arguments of the scorer.
 
     Raises:
-        ValueError: if an argument is out of range, or has no effect.
+        ValueError: If an argument is out of range, or has no effect.
 
     Examples:
         >>> found = scorer("linear", dict.fromkeys(OPTIONS), seed=1)

@@ -37,11 +37,11 @@ class RankingModel(tf.keras.Model):
                 self._symbolic_build(data_batch=(x, _zeros(self.output)))
 
         def train_step(self, data: Any) -> Any:
-            """See `tf.keras.Model`."""
+            """Trains on a batch."""
             return _for_workers(super().train_step(data))
 
         def test_step(self, data: Any) -> Any:
-            """See `tf.keras.Model`."""
+            """Evaluates a batch."""
             return _for_workers(super().test_step(data))
 
     def compute_loss(
@@ -52,7 +52,7 @@ class RankingModel(tf.keras.Model):
         sample_weight: Any = None,
         training: bool = True,
     ) -> tf.Tensor:
-        """See `tf.keras.Model`."""
+        """Computes the loss, weighted by this replica's share of the lists."""
         del training  # Keras 3 passes it, but it is not needed.
         loss = super().compute_loss(x, y, y_pred, sample_weight)
         context = tf.distribute.get_replica_context()
@@ -103,7 +103,7 @@ class RankingModelBuilder:
             transforms: transforms of the features before scoring; none by default.
 
         Raises:
-            ValueError: if Keras has another backend than TensorFlow.
+            ValueError: If Keras has another backend than TensorFlow.
         """
         which_keras.check_backend("This model")
         self._num_features = num_features

@@ -34,7 +34,7 @@ class SelfAttention(tf.keras.layers.Layer):
         TensorShape([3, 2])
     """
 
-    # An item's output depends on its list, see `layers.told_across_lists`.
+    # An item's output depends on its list.
     ACROSS_LISTS = True
 
     def __init__(
@@ -57,7 +57,7 @@ class SelfAttention(tf.keras.layers.Layer):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a number is not positive.
+            ValueError: If a number is not positive.
         """
         super().__init__(**kwargs)
         self._num_heads = checks.at_least("num_heads", num_heads, 1)
@@ -75,7 +75,7 @@ class SelfAttention(tf.keras.layers.Layer):
         self.supports_jit = not compact
 
     def build(self, input_shape: Any) -> None:
-        """See `tf.keras.layers.Layer`."""
+        """Creates the weights."""
         lists = [None, None, input_shape[0][-1]]
         if which_keras.IS_KERAS_2:
             self._attention._build_from_signature(
@@ -86,14 +86,14 @@ class SelfAttention(tf.keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        """Lets items attend to each other.
+        """Lets items attend to the items of their list.
 
         Args:
             inputs: items `[items, features]`, and the mask of real items
                 `[batch, list]`.
 
         Returns:
-            What each item attends to, `[items, features]`; 0 at padding.
+            The attended features of each item, `[items, features]`; 0 at padding.
         """
         items, mask = inputs
         width = items.shape[-1]
@@ -119,7 +119,7 @@ class SelfAttention(tf.keras.layers.Layer):
         return None if self._compact else layers.symbolic.reshape(inputs[1], [-1])
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """See `tf.keras.layers.Layer`."""
+        """Returns the shape of the items."""
         return input_shape[0]
 
     def get_config(self) -> dict[str, Any]:

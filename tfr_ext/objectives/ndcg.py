@@ -96,11 +96,11 @@ class NDCG(Graded):
     expected: str = "relevance"
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
-        """See `Objective`."""
+        """Returns the labels or their gains, as `expected` says."""
         return self._gain(labels, labels) if self.expected == "gain" else labels
 
     def real_values(self, labels: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """See `Objective`."""
+        """Returns `item_values`, 0 at padding."""
         values = self.item_values(labels)  # Padding has label 0, whose power is 1.
         return masked.where(mask, values) if self.gain == "power" else values
 

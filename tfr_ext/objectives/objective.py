@@ -42,11 +42,11 @@ class Metric(Declared, abc.ABC):
     IS_BINARY: ClassVar[bool] = False
     # Whether it may have a cut-off.
     HAS_CUT_OFF: ClassVar[bool] = True
-    # What makes a list empty, if it is not the lack of a relevant item.
+    # The reason why a list is empty, if not the lack of a relevant item.
     EMPTY: ClassVar[str] = ""
     # Why no loss optimises it; empty if losses can.
     NO_LOSS: ClassVar[str] = ""
-    # What losses compute it from: expected values at 'ranks', or 'positions' of items.
+    # The inputs of losses: expected values at 'ranks', or 'positions' of items.
     READINGS: ClassVar[tuple[str, ...]] = ()
     # The gain of labels that is part of its definition.
     LABEL_GAIN: ClassVar[str | None] = None
@@ -160,7 +160,7 @@ class Objective(Metric):
             slope: slope of the sigmoids.
 
         Raises:
-            ValueError: if the metric cannot be computed from positions.
+            ValueError: If the metric cannot be computed from positions.
         """
         if "positions" not in self.READINGS:
             raise ValueError(f"{type(self).__name__} cannot use positions.")
@@ -178,11 +178,11 @@ class Objective(Metric):
         """Checks that the arguments make sense for a metric of positions.
 
         Raises:
-            ValueError: if they do not.
+            ValueError: If they do not.
         """
 
     def as_loss(self, value: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Returns what a loss minimises: 0, without gradient, on empty lists.
+        """Returns the value to minimise: 0, without gradient, on empty lists.
 
         Args:
             value: the metric of each list, `[batch]`.
@@ -194,7 +194,7 @@ class Objective(Metric):
     def per_list(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `Metric`."""
+        """Computes the metric of the exact ranking, ties by position."""
         values = self.real_values(labels, mask)
         if not self.is_cost:
             # An item that is not retrieved is at no rank; for a cost it ranks last.
@@ -218,7 +218,7 @@ class Graded(Objective):
     """An objective of graded labels; a list without a label above 0 is empty."""
 
     def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
-        """See `Objective`."""
+        """Returns which lists have no label above 0, `[batch]` bool."""
         # False for NaN, so that NaN stays visible.
         return tf.reduce_max(labels, axis=1) <= 0
 
@@ -234,12 +234,12 @@ class Binary(Objective):
     relevance_threshold: float = 1.0
 
     def item_values(self, labels: tf.Tensor) -> tf.Tensor:
-        """See `Objective`."""
+        """Returns 1 for a relevant item, else 0; NaN for a label that is NaN."""
         relevant = tf.cast(labels >= self.relevance_threshold, labels.dtype)
         return tf.where(tf.math.is_nan(labels), labels, relevant)
 
     def is_empty(self, labels: tf.Tensor) -> tf.Tensor:
-        """See `Objective`."""
+        """Returns which lists have no relevant item, `[batch]` bool."""
         return tf.reduce_max(labels, axis=1) < self.relevance_threshold
 
     def _require_cut_off(self) -> None:

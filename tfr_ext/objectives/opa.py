@@ -39,7 +39,7 @@ class OPA(Metric):
     def per_list(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `Metric`."""
+        """Computes the metric of the exact ranking, ties by position."""
         ranked = masked.at_ranks(scores, mask, labels)
         real = masked.real_ranks(mask, ranked)[:, tf.newaxis, :]
         ranks = masked.ranks(ranked)

@@ -41,7 +41,7 @@ class Precision(Binary):
         return tf.reduce_sum(found, axis=1) / self.topn
 
     def check_positions(self) -> None:
-        """See `Objective`."""
+        """Checks that there is a cut-off."""
         self._require_cut_off()
 
 
@@ -76,7 +76,7 @@ class Recall(Binary):
         )
 
     def check_positions(self) -> None:
-        """See `Objective`."""
+        """Checks that there is a cut-off."""
         self._require_cut_off()
 
 

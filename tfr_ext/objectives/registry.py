@@ -30,7 +30,7 @@ def of_name(name: str) -> type[Metric]:
     """Returns the class of a metric.
 
     Raises:
-        ValueError: if there is no metric of that name.
+        ValueError: If there is no metric of that name.
     """
     _check_known(name, names())
     return _METRICS[name]
@@ -88,7 +88,7 @@ def check_effects(metric: str, known: list[str], **arguments: Any) -> None:
         **arguments: values of arguments, of this metric or of others.
 
     Raises:
-        ValueError: if an argument is out of range, or differs from its default although
+        ValueError: If an argument is out of range, or differs from its default although
             the metric does not have it.
     """
     for argument, value in arguments.items():
@@ -108,7 +108,7 @@ def of_loss(metric: str, reading: str, **arguments: Any) -> Objective:
         **arguments: values of arguments, of this metric or of others.
 
     Raises:
-        ValueError: if there is no such metric, no loss can optimise it, or an argument
+        ValueError: If there is no such metric, no loss can optimise it, or an argument
             is out of range or differs from its default where it has no effect.
     """
     known = loss_names(reading)
@@ -134,7 +134,7 @@ def get(name: str, **arguments: Any) -> Metric:
         **arguments: values of arguments, of this metric or of others.
 
     Raises:
-        ValueError: if the name is unknown or an argument is out of range.
+        ValueError: If the name is unknown or an argument is out of range.
 
     Examples:
         >>> get("precision", topn=5, max_label=2.)
@@ -166,7 +166,7 @@ def of_metric(name: str, **arguments: Any) -> Metric:
         **arguments: values of arguments, of this metric or of others.
 
     Raises:
-        ValueError: if the name is unknown, an argument is out of range, or the gain is
+        ValueError: If the name is unknown, an argument is out of range, or the gain is
             one that only losses have.
     """
     checks.choice("gain", arguments.get("gain", "exponential"), METRIC_GAINS)
@@ -191,7 +191,7 @@ def parse(name: str, argument: str = "") -> tuple[str, int | None]:
         argument: the argument that has the name, for errors.
 
     Raises:
-        ValueError: if there is no such metric; the message has similar names.
+        ValueError: If there is no such metric; the message has similar names.
 
     Examples:
         >>> parse('ndcg_10'), parse('ndcg@10'), parse('map')

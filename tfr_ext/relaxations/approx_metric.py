@@ -49,5 +49,5 @@ class ApproxPositions(Positions):
     alpha: float = 10.0
 
     def positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """See `Positions`."""
+        """Returns positive positions, `[batch, list]`."""
         return approx_positions(scores, mask, self.alpha)

@@ -90,7 +90,7 @@ class FastSoftRank(Positions):
     regularization: float = 1.0
 
     def positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """See `Positions`."""
+        """Returns positive positions, `[batch, list]`."""
         return soft_rank(scores, mask, self.regularization)
 
 

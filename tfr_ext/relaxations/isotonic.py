@@ -1,4 +1,4 @@
-r"""Isotonic regression of batches of rows: the nearest numbers that do not fall.
+r"""Isotonic regression of batches of rows: the nearest non-decreasing numbers.
 
 $$
 v = \operatorname{argmin}_{v_1 \le v_2 \le \dots \le v_n} \sum_p (v_p - y_p)^2

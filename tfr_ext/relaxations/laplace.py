@@ -52,7 +52,7 @@ class Kernel:
         return self.order.give_back(tf.transpose(x))
 
     def sums(self, *x: tf.Tensor) -> Sums:
-        """Returns what each item gets from the better and from the worse items.
+        """Returns the sums of each item over the better and over the worse items.
 
         Args:
             *x: for each sum, one number per item, sorted.
@@ -136,7 +136,7 @@ class Sums:
     worse: tf.Tensor
 
     def totals(self) -> list[tf.Tensor]:
-        """Returns what each item gets from all items, for each sum `[list, batch]`."""
+        """Returns the sums over all items, for each sum `[list, batch]`."""
         return tf.unstack(self.own + self.better + self.worse, axis=1)
 
     def differences(self) -> tf.Tensor:

@@ -88,7 +88,7 @@ class NeuralSort(Indicators):
     def indicators(
         self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns rank indicators, `[batch, num_ranks, list]`."""
         return neural_sort(scores, mask, num_ranks, self.now("temperature"))
 
     def expectation(
@@ -98,7 +98,7 @@ class NeuralSort(Indicators):
         values: tf.Tensor,
         num_ranks: masked.Size,
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns the expected value at each rank, `[batch, num_ranks]`."""
         return neural_sort_expectation(
             scores,
             mask,
@@ -109,7 +109,7 @@ class NeuralSort(Indicators):
         )
 
     def smooth(self) -> NeuralSort:
-        """See `Relaxation`; the result has the relaxed value, not the exact one."""
+        """Returns the relaxation with its relaxed value, not the exact one."""
         smooth = copy.copy(self)  # It follows the same schedule.
         object.__setattr__(smooth, "straight_through", False)
         return smooth

@@ -251,7 +251,7 @@ class PiRank(NeuralSort):
             )
 
     def check_fits(self, objective: Objective) -> None:
-        """See `Relaxation`."""
+        """Checks that the merge tree fits the cut-off of an objective."""
         sizes, topn = self.merge_topn, objective.topn
         if sizes is None:
             return
@@ -278,7 +278,7 @@ class PiRank(NeuralSort):
     def indicators(
         self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns rank indicators, `[batch, num_ranks, list]`."""
         if self.depth == 1:
             return super().indicators(scores, mask, num_ranks)
         return merge_sort(scores, mask, num_ranks, *self._tree())
@@ -290,7 +290,7 @@ class PiRank(NeuralSort):
         values: tf.Tensor,
         num_ranks: masked.Size,
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns the expected value at each rank, `[batch, num_ranks]`."""
         if self.depth == 1:
             return super().expectation(scores, mask, values, num_ranks)
         values = tf.stop_gradient(values)

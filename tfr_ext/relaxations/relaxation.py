@@ -24,7 +24,7 @@ class Relaxation(Declared, abc.ABC):
     schedules and are read with `now`.
     """
 
-    # What an objective is computed from: 'ranks' or 'positions'.
+    # The inputs of an objective: 'ranks' or 'positions'.
     READING: ClassVar[str] = ""
     # The argument that brings it closer to the exact sort.
     SHARPNESS: ClassVar[Sharpness | None] = None
@@ -50,11 +50,11 @@ class Relaxation(Declared, abc.ABC):
         """Checks that the arguments make sense for an objective.
 
         Raises:
-            ValueError: if they do not.
+            ValueError: If they do not.
         """
 
     def smooth(self) -> Relaxation:
-        """Returns the relaxation with its own, relaxed value; by default itself."""
+        """Returns the relaxation with its relaxed value; by default itself."""
         return self
 
 
@@ -106,7 +106,7 @@ class Indicators(Relaxation):
         scores: tf.Tensor,
         mask: tf.Tensor,
     ) -> tf.Tensor:
-        """See `Relaxation`."""
+        """Returns the metric of each list, `[batch]`, differentiable in the scores."""
         num_ranks = masked.num_ranks(labels, objective.topn)
         if self.ANY_NUM_RANKS and objective.topn is not None:
             if not isinstance(num_ranks, int):
@@ -147,12 +147,12 @@ class Positions(Relaxation):
         scores: tf.Tensor,
         mask: tf.Tensor,
     ) -> tf.Tensor:
-        """See `Relaxation`."""
+        """Returns the metric of each list, `[batch]`, differentiable in the scores."""
         positions = self.positions(scores, mask)
         return objective.at_positions(positions, labels, mask, self.beta)
 
     def check_fits(self, objective: Objective) -> None:
-        """See `Relaxation`."""
+        """Checks that the objective can be computed from positions, and uses `beta`."""
         objective.check_positions()
         checks.has_effect(
             "beta",
@@ -195,7 +195,7 @@ class FromFunction(Relaxation):
         scores: tf.Tensor,
         mask: tf.Tensor,
     ) -> tf.Tensor:
-        """See `Relaxation`."""
+        """Returns the metric of each list, `[batch]`, differentiable in the scores."""
         assert callable(self.function)
         found = self.function(scores, mask)
         if found.shape.rank == 2:
@@ -213,7 +213,7 @@ class FromFunction(Relaxation):
         """Returns the name of the function.
 
         Raises:
-            ValueError: if the function is not registered with Keras.
+            ValueError: If the function is not registered with Keras.
         """
         name = tf.keras.utils.get_registered_name(self.function)
         if tf.keras.utils.get_registered_object(name) is not self.function:

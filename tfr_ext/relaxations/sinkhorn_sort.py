@@ -76,7 +76,7 @@ class SinkhornSort(Positions):
     num_iterations: int = 20
 
     def positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """See `Positions`."""
+        """Returns positive positions, `[batch, list]`."""
         return sinkhorn_rank(scores, mask, self.regularization, self.num_iterations)
 
 

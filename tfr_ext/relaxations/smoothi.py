@@ -164,7 +164,7 @@ class SmoothI(Indicators):
     def indicators(
         self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns rank indicators, `[batch, num_ranks, list]`."""
         return smoothi(
             scores, mask, num_ranks, self.now("alpha"), self.delta, self.stop_gradient
         )
@@ -176,7 +176,7 @@ class SmoothI(Indicators):
         values: tf.Tensor,
         num_ranks: masked.Size,
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns the expected value at each rank, `[batch, num_ranks]`."""
         return smoothi_expectation(
             scores,
             mask,
@@ -188,7 +188,7 @@ class SmoothI(Indicators):
         )
 
     def check_fits(self, objective: Objective) -> None:
-        """See `Relaxation`."""
+        """Checks that `delta` and `stop_gradient` have an effect."""
         # The first rank has no ranks before it.
         for argument in ("delta", "stop_gradient"):
             checks.has_effect(
@@ -245,15 +245,8 @@ def _logits_and_keep(
 def _indicators(
     logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size, stop_gradient: bool
 ) -> tf.Tensor:
-    """Returns rank indicators, `[batch, rows, list]`.
-
-    Args:
-        logits: logits of rank 1, see `tfr_ext.relaxations.smoothi`, `[batch, list]`.
-        keep: the factor of an item that gets no mass, `[batch, list]`.
-        rows: number of ranks.
-        stop_gradient: whether the products are constant in the backward pass.
-    """
-    # What the product is held constant in has no second derivative.
+    """Returns rank indicators, `[batch, rows, list]`, from the logits of rank 1."""
+    # With constant products there is no right second derivative.
     once = differentiable_once if stop_gradient else tf.custom_gradient
 
     @once
@@ -276,11 +269,7 @@ def _indicators(
 def _indicator_rows(
     logits: tf.Tensor, keep: tf.Tensor, rows: masked.Size
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs the recursion, and keeps all rows.
-
-    Returns:
-        Products and indicators of each rank, both `[rows, batch, list]`.
-    """
+    """Runs the recursion; returns products and indicators, `[rows, batch, list]`."""
 
     def step(r, product, products, outputs):  # noqa: ANN001
         indicator = smoothi_fast.softmax(logits * product)

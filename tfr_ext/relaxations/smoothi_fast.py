@@ -94,7 +94,7 @@ def expectation(
         expected = tf.pad(computed, [[0, 0], [0, spare]])[:, :rows] + later
 
         def onto_computed(x: tf.Tensor) -> tf.Tensor:
-            """Moves what counts for later rows to those they are interpolated from."""
+            """Moves adjoints of later rows to the rows they are interpolated from."""
             at_rows = tf.one_hot(nodes, rows, dtype=x.dtype)
             of_nodes = tf.reduce_sum(factors * x, axis=2)
             moved = tf.matmul(of_nodes, at_rows, transpose_a=True)
@@ -133,18 +133,10 @@ def _rows(
     values: tf.Tensor,
     softmax: Callable[[tf.Tensor], tf.Tensor],
 ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
-    """Runs the recursion for some rows.
+    """Runs the recursion for `count` rows, from `product` on.
 
     On a CPU, many small operations cost less than a few that copy the rows, or wake all
     threads.
-
-    Args:
-        product: that of the first of them, `[batch, list]`.
-        count: number of rows.
-        logits: the logits of rank 1, `[batch, list]`.
-        keep: the factor of an item that gets no mass, `[batch, list]`.
-        values: a number for each item, `[batch, list]`.
-        softmax: a function of the logits.
 
     Returns:
         The product after them; and of each row the expectation, `[batch, 1]`, and its
@@ -160,13 +152,7 @@ def _rows(
 
 
 def _row_sum(adjoints: tf.Tensor, slopes: tf.TensorArray, done: tf.Tensor) -> tf.Tensor:
-    """Returns `sum_r g_r w_rj`, `[batch, list]`.
-
-    Args:
-        adjoints: `g`, `[batch, rows]`, 0 at rows that were not computed.
-        slopes: `w`, `[batch, list]` for each row.
-        done: number of rows computed, a multiple of the chunk.
-    """
+    """Returns `sum_r adjoints_r slopes_rj`, `[batch, list]`, of `done` rows."""
     spare = tf.maximum(slopes.size() - tf.shape(adjoints)[1], 0)
     adjoints = tf.pad(adjoints, [[0, 0], [0, spare]])
 
@@ -195,17 +181,11 @@ def _mean(values: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
 def _later_rows(
     real: tf.Tensor, delta: float, done: tf.Tensor, is_later: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns how rows that are not computed follow from some that are.
+    """Returns how later rows are interpolated from the computed ones.
 
     Let `z` be 1 at the last computed row. What falls to 0 with `z` is at a later row
     the sum of that at the nodes, multiplied by the basis polynomials of Lagrange's
     interpolation at the nodes and 0.
-
-    Args:
-        real: 1 at real items, 0 at padding, `[batch, list]`.
-        delta: how much mass is taken from items already ranked.
-        done: the number of computed rows.
-        is_later: 1 at ranks from `done` on, else 0, `[ranks]`.
 
     Returns:
         The index of the row of each node, `[nodes]`, and the factors, 0 at computed
@@ -241,11 +221,6 @@ def _rows_to_compute(largest: float | tf.Tensor, dtype: tf.DType, delta: float) 
     """Returns from how many rows the later ones can be interpolated.
 
     Both the logits (for the value) and the product alone (for the gradient) count.
-
-    Args:
-        largest: the logarithm of the largest logit.
-        dtype: the type of the logits.
-        delta: how much mass is taken from items already ranked.
     """
     distance = _node_distance(delta)
     # The error of the interpolation is about (x / 1.25)**(nodes + 1), and more if the
@@ -261,13 +236,7 @@ def _rows_to_compute(largest: float | tf.Tensor, dtype: tf.DType, delta: float) 
 
 
 def _rows_above(level: Any, largest: float | tf.Tensor, delta: float) -> Any:
-    """Returns after how many rows the logits are at most at a level.
-
-    Args:
-        level: the logarithm of the level.
-        largest: the logarithm of the largest logit.
-        delta: how much mass is taken from items already ranked.
-    """
+    """Returns after how many rows the log of the logits is at most `level`."""
     return (largest - level) / -math.log1p(-delta) + 1
 
 

@@ -313,7 +313,7 @@ class SoftSort(Indicators):
     def indicators(
         self, scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns rank indicators, `[batch, num_ranks, list]`."""
         ranks = masked.minimum(num_ranks, masked.list_size(scores))
         rows = soft_sort(scores, mask, ranks, self.now("temperature"))
         return tf.pad(rows, [[0, 0], [0, num_ranks - ranks], [0, 0]])
@@ -325,7 +325,7 @@ class SoftSort(Indicators):
         values: tf.Tensor,
         num_ranks: masked.Size,
     ) -> tf.Tensor:
-        """See `Indicators`."""
+        """Returns the expected value at each rank, `[batch, num_ranks]`."""
         return soft_sort_expectation(
             scores,
             mask,
@@ -346,5 +346,5 @@ class SoftSortPositions(Positions):
     temperature: Annealable = 1.0
 
     def positions(self, scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """See `Positions`."""
+        """Returns positive positions, `[batch, list]`."""
         return soft_sort_positions(scores, mask, self.now("temperature"))

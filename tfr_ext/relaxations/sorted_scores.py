@@ -1,4 +1,4 @@
-"""Scores in order, the logits of NeuralSort over them, and the way back to the items.
+"""Sorted scores, the logits of NeuralSort, and gradients in the items' order.
 
 See the note at the head of `tfr_ext.relaxations.neural_sort` for the formulas.
 """

@@ -1,1 +1,1 @@
-"""The directories that commands write: whose files they hold, and of which run."""
+"""The directories and files of runs."""

@@ -1,4 +1,4 @@
-"""The results of a run: the files that say how good it is, and the tables printed."""
+"""Writes and prints the results of a run: metrics, rankings and curves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import tensorflow as tf
 
 from tfr_ext.core import json_files
 from tfr_ext.core.files import named, text_file
+from tfr_ext.core.messages import say
 from tfr_ext.core.table import Table
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries, trec, trec_names
 from tfr_ext.runs.owned_files import OwnedFiles
 from tfr_ext.version import __version__
 
-# What the last step of a run writes, after training. The first is written last: without
+# Files of the last step of a run, after training. The first is written last: without
 # it, the run is not finished.
 RESULTS = (
     "metrics.json",
@@ -31,7 +31,7 @@ RESULTS = (
     "qrels.valid.trec",
     "curves.png",
 )
-# What a command writes that evaluates and does not train.
+# Files of a command that evaluates and does not train.
 EVALUATED = tuple(n for n in RESULTS if n not in ("history.tsv", "curves.png"))
 
 
@@ -46,7 +46,7 @@ def write_evaluation(
     best_epoch: int,
     convention: queries.Convention,
 ) -> dict[str, Any]:
-    """Evaluates a model, and writes all files of a run that tell how good it is.
+    """Evaluates a model, and writes the files with its results.
 
     Args:
         config: the settings of the run.
@@ -60,7 +60,7 @@ def write_evaluation(
         convention: what the metrics mean.
 
     Returns:
-        What `metrics.json` says of any run, for `finish`.
+        The content of `metrics.json` that all runs have, for `finish`.
     """
     directory = files.directory
     names = queries.parse_names(config.evaluation.metrics)
@@ -119,7 +119,7 @@ def write_per_query(
     """Writes `per_query.tsv`, with empty cells for queries that do not count.
 
     Raises:
-        ValueError: if the name of a query is empty or becomes that of another.
+        ValueError: If the name of a query is empty or becomes that of another.
     """
     names = trec_names.QueryNames()(lists.query_ids)
     with text_file(os.path.join(directory, "per_query.tsv")) as file:
@@ -213,7 +213,7 @@ def read_metrics(path: str) -> dict[str, Any]:
     """Reads the `metrics.json` of a finished run.
 
     Raises:
-        ValueError: if the file is not one that training writes.
+        ValueError: If the file is not one that training writes.
     """
     kinds = {"valid": (dict,), "test": (dict,)}
     try:

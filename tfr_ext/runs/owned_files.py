@@ -1,4 +1,4 @@
-"""The files of a command in a directory: it replaces and removes no others.
+"""Tracks a command's files, so that it replaces and removes no others.
 
 A command records the names of its files in the directory before it writes the first of
 them. A file with such a name that is not in the record belongs to somebody else.
@@ -55,7 +55,7 @@ class OwnedFiles:
 
     @property
     def record(self) -> str:
-        """The file that has the names of what was written."""
+        """The file with the names of the written files."""
         return self.path(f"{_RECORD}{self.command}")
 
     @property
@@ -71,7 +71,7 @@ class OwnedFiles:
         write_atomically(self.path(name), text)
 
     def owned(self) -> list[str]:
-        """Returns the names that the record has."""
+        """Returns the names in the record."""
         if not os.path.isfile(self.record):
             return []
         with open(self.record, encoding="utf-8", errors="replace") as file:
@@ -86,7 +86,7 @@ class OwnedFiles:
             inputs: files and directories that the command reads.
 
         Raises:
-            ValueError: if something else is in the place of a file, or the command
+            ValueError: If something else is in the place of a file, or the command
                 reads it.
         """
         if os.path.lexists(self.directory) and not os.path.isdir(self.directory):
@@ -114,7 +114,7 @@ class OwnedFiles:
             anew: whether to remove those files then.
 
         Raises:
-            ValueError: if something else has come to be in the place of a file.
+            ValueError: If something else has come to be in the place of a file.
         """
         self.check()
         kept = [name for name in self.owned() if self._entries(name)]
@@ -146,7 +146,7 @@ class OwnedFiles:
                 _remove_empty(self.path(name))
 
     def present(self) -> list[str]:
-        """Returns the names that exist, directories with a slash."""
+        """Returns the names of existing files, directories with a slash."""
         return [
             f"{name}/" if name in _INSIDE else name
             for name in self.names
@@ -154,7 +154,7 @@ class OwnedFiles:
         ]
 
     def paths(self) -> dict[str, str]:
-        """Returns the paths of those that exist, by name."""
+        """Returns the paths of the existing files, by name."""
         return {name: self.path(name) for name in self.names if self._entries(name)}
 
     def _entries(self, name: str) -> list[str]:
@@ -192,8 +192,8 @@ def in_output_dir(
         inputs: files and directories that it reads.
 
     Raises:
-        ValueError: see `OwnedFiles.check`, or if another process is at work there.
-        OSError: if this user may not write there.
+        ValueError: See `OwnedFiles.check`, or if another process is at work there.
+        OSError: If this user may not write there.
     """
     if directory is None:
         yield None
@@ -223,7 +223,7 @@ def check_foreign(where: str, command: str, foreign: Sequence[str]) -> None:
         foreign: what it would replace that it did not write.
 
     Raises:
-        ValueError: if there is any.
+        ValueError: If there is any.
     """
     if foreign:
         raise ValueError(

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
-from tfr_ext.core.telling import say
 from tfr_ext.runs import outputs, run_file
 from tfr_ext.runs.owned_files import OwnedFiles, ensemble_directories
 from tfr_ext.runs.run_progress import read_progress
@@ -67,7 +67,7 @@ class RunDirectory:
             inputs: files and directories that the run reads.
 
         Raises:
-            ValueError: if it holds other files, or another run that has trained and
+            ValueError: If it holds other files, or another run that has trained and
                 must not be overwritten.
         """
         self.files.check(inputs)
@@ -89,7 +89,7 @@ class RunDirectory:
             digest: the digest of the data, see `sources.source.Source.digest`.
 
         Raises:
-            ValueError: if that run read other data.
+            ValueError: If that run read other data.
         """
         self._data = digest
         if self._config.overwrite or not self.has_trained:
@@ -122,12 +122,12 @@ class RunDirectory:
         """Whether there is a finished run.
 
         Raises:
-            ValueError: if its results are cut short.
+            ValueError: If its results are cut short.
         """
         return _is_finished(self.files.directory)
 
     def finished(self) -> dict[str, Any] | None:
-        """Says that the run is finished, and returns its `metrics.json`.
+        """Prints that the run is finished, and returns its `metrics.json`.
 
         Returns:
             The content; None if the run is not finished, or is to be overwritten.

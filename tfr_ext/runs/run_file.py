@@ -80,7 +80,7 @@ def is_of_training(text: str, command: str) -> bool:
 
 
 def is_in_memory(text: str) -> bool:
-    """Tells whether `of_training` returned a text for lists in memory."""
+    """Returns whether `of_training` returned a text for lists in memory."""
     return text.startswith(_IN_MEMORY)
 
 
@@ -114,26 +114,26 @@ def differences(text: str, config: Settings) -> list[str]:
         old = place.default if texts is None else _parsed(place.about, texts)
         new = place.value(config)
         if old != new:
-            found.append(changed(_told(place, old), _told(place, new)))
+            found.append(changed(_formatted(place, old), _formatted(place, new)))
     return found + [
         changed(f"{name}={' '.join(texts)}", _NOT_SET) for name, texts in then.items()
     ]
 
 
 def changed(then: Any, now: Any) -> str:
-    """Returns what messages say of a difference."""
+    """Returns a difference as messages show it."""
     return f"{then} then, {now} now"
 
 
 def settings(text: str, kind: type[_Kind]) -> _Kind:
-    """Returns the settings of a run; what its file lacks has its default.
+    """Returns the settings of a run; settings that its file lacks have defaults.
 
     Args:
         text: what `of_training` returned.
         kind: the class of the settings.
 
     Raises:
-        ValueError: if a setting is unknown, or has a wrong value.
+        ValueError: If a setting is unknown, or has a wrong value.
 
     Examples:
         >>> from tfr_ext.training import TrainingConfig
@@ -183,7 +183,7 @@ def _parsed(about: Setting, texts: list[str]) -> Any:
         return texts[-1]
 
 
-def _told(place: Place, value: Any) -> str:
+def _formatted(place: Place, value: Any) -> str:
     if value is None or value == Parameters():
         return _NOT_SET
     if place.about.kind == "repeated":

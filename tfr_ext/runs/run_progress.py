@@ -1,4 +1,4 @@
-"""`state.json`: how far a run has come."""
+"""`state.json`: the progress of a training run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMEDY = (
 
 @dataclasses.dataclass
 class Progress:
-    """How far a run has come.
+    """The progress of a training run.
 
     Attributes:
         epochs: number of finished epochs.
@@ -37,7 +37,7 @@ class Progress:
         return self.epochs + self.batches > 0
 
     def describe(self) -> str:
-        """Returns in words how far it has come.
+        """Returns the progress in words.
 
         Examples:
             >>> Progress(epochs=2, best_epoch=1, batches=7).describe()
@@ -51,8 +51,8 @@ class Progress:
         """Checks the content of a file.
 
         Raises:
-            TypeError: if an attribute has another type.
-            ValueError: if the attributes contradict each other.
+            TypeError: If an attribute has another type.
+            ValueError: If the attributes contradict each other.
         """
         counts = (self.epochs, self.best_epoch, self.batches)
         if any(type(count) is not int for count in counts):
@@ -73,13 +73,13 @@ class Progress:
 
 
 def read_progress(directory: str) -> Progress | None:
-    """Reads from its checkpoints how far a run has come.
+    """Reads the progress of a run from its checkpoints.
 
     Returns:
         The progress; None if no epoch was saved.
 
     Raises:
-        ValueError: if the file that says so is not one that `ResumableTraining` writes.
+        ValueError: If the file that says so is not one that `ResumableTraining` writes.
     """
     path = os.path.join(directory, STATE_FILE)
     if not os.path.lexists(path):

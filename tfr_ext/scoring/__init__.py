@@ -1,1 +1,1 @@
-"""Whatever scores with something trained: evaluation, fusion and ranking."""
+"""Scoring with trained models: evaluation, fusion and ranking."""

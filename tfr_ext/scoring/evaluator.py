@@ -1,4 +1,4 @@
-"""Evaluation of an exported model, a TREC run, or scores in a file, on judged lists."""
+"""Evaluates an exported model, a TREC run, or scores in a file, on judged lists."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfr_ext import objectives
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
 from tfr_ext.evaluation.score_files import read_scores
@@ -30,7 +30,7 @@ _IN_WORDS = {"test": "test", "valid": "validation"}
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationResult:
-    """What an evaluation returns.
+    """Result of an evaluation.
 
     Attributes:
         metrics: the mean of each metric.
@@ -89,8 +89,8 @@ def evaluate(config: EvaluationConfig) -> EvaluationResult:
         The metrics, and where the files are.
 
     Raises:
-        ValueError: if the settings, the data or what is evaluated have errors.
-        OSError: if a file cannot be read or written.
+        ValueError: If the settings, the data or what is evaluated have errors.
+        OSError: If a file cannot be read or written.
 
     Examples:
         >>> import os, tempfile
@@ -229,8 +229,8 @@ def describe_empty(empty: Mapping[str, int], num_lists: int) -> str:
     by_count: dict[int, list[str]] = {}
     for name, count in empty.items():
         why = objectives.of_name(objectives.parse(name)[0]).EMPTY
-        told = f"{name}: {why}" if why else name
-        by_count.setdefault(count, []).append(told)
+        formatted = f"{name}: {why}" if why else name
+        by_count.setdefault(count, []).append(formatted)
     parts = [
         f"{count} of {num_lists}" + f" ({', '.join(names)})" * (len(by_count) > 1)
         for count, names in by_count.items()
@@ -243,27 +243,15 @@ def _score(
     judged: Mapping[str, RankingLists],
     scorer: exporter.ExportedScorer | TreesScorer | None,
 ) -> dict[str, _Scored]:
-    """Returns the scores of the judged lists, and prints what a run lacks.
-
-    Args:
-        config: the settings.
-        judged: the lists, by split.
-        scorer: the exported model, if one is evaluated.
-
-    Returns:
-        Lists and scores by split; without 'valid' if a run has none of its queries.
-
-    Raises:
-        ValueError: if the file of a run or of scores has errors.
-    """
+    """Returns the lists and scores of the splits, and prints what a run lacks."""
     if scorer is not None:
         for lists in judged.values():
             check_features(lists, scorer.takes_missing)
         if scorer.takes_missing and not config.data.keeps_missing:
-            told = given("missing", config.data.missing)
+            formatted = given("missing", config.data.missing)
             say(
                 "The model takes missing features as it did in training only with "
-                f"`missing='mean'` or `missing='indicator'`. Here: {told}."
+                f"`missing='mean'` or `missing='indicator'`. Here: {formatted}."
             )
         return {
             split: _Scored(lists, scorer.scores(lists, config.batch_size))

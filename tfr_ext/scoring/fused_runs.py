@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import json_files
-from tfr_ext.core.telling import say
+from tfr_ext.core.messages import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import fusion, runs, trec
 from tfr_ext.runs import outputs
@@ -38,14 +38,14 @@ class Fused:
     evaluated: runs.Run | None
 
     def has(self, split: str, judged: RankingLists | None) -> bool:
-        """Tells whether it ranks the queries of a split, some of them at least.
+        """True if the run ranks any query of the split.
 
         Args:
             split: 'test' or 'valid'.
             judged: the judged lists of the split, if there are any.
 
         Raises:
-            ValueError: if a TREC file has errors.
+            ValueError: If a TREC file has errors.
         """
         if split not in self.files or judged is None or self.evaluated is not None:
             return split in self.files
@@ -61,7 +61,7 @@ def find(path: str) -> Fused:
         path: a directory, or a TREC file.
 
     Raises:
-        ValueError: if nothing is there, or the directory is not one of a finished run.
+        ValueError: If nothing is there, or the directory is not one of a finished run.
     """
     if os.path.isfile(path):
         return Fused(path, dict.fromkeys(SPLITS, path), {}, {}, None)
@@ -104,8 +104,8 @@ def judgements(
         The judged lists; None if nothing has any.
 
     Raises:
-        ValueError: if the judgements of two runs differ.
-        OSError: if a file cannot be read.
+        ValueError: If the judgements of two runs differ.
+        OSError: If a file cannot be read.
     """
     if given is not None:
         return trec.read_qrels(given)
@@ -157,8 +157,8 @@ def join(
         rrf_k: see `fusion.contributions`.
 
     Raises:
-        ValueError: if a file is not a TREC run, or a run has none of the queries.
-        OSError: if a file cannot be read.
+        ValueError: If a file is not a TREC run, or a run has none of the queries.
+        OSError: If a file cannot be read.
     """
     read = [trec.read_run(run.files[split], judged) for run in fused]
     lists, scores = trec.with_runs(judged, read)

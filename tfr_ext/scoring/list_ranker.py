@@ -13,9 +13,9 @@ from typing import BinaryIO
 import numpy as np
 
 from tfr_ext.core.files import check_may_write, is_within, whole_file
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
-from tfr_ext.core.telling import say
 from tfr_ext.data import file_names, text_files
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.reading import iter_elwc
@@ -33,7 +33,7 @@ from tfr_ext.sources import table_source
 
 @dataclasses.dataclass(frozen=True)
 class RankingResult:
-    """What a ranking returns.
+    """Result of a ranking.
 
     Attributes:
         num_queries: number of lists that were ranked.
@@ -69,9 +69,9 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
         How much was ranked, and where the file is.
 
     Raises:
-        ValueError: if settings or data are wrong, there is no model, or two, a list
+        ValueError: If settings or data are wrong, there is no model, or two, a list
             has a feature that is NaN, or the file exists already.
-        OSError: if a file cannot be read or written.
+        OSError: If a file cannot be read or written.
 
     Examples:
         >>> import os, tempfile
@@ -137,12 +137,7 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
 
 
 def _check_output(config: RankConfig, files: Sequence[str]) -> None:
-    """Checks that the file to write replaces nothing that must be kept.
-
-    Raises:
-        ValueError: if it would.
-        OSError: if this user cannot write it.
-    """
+    """Checks that the file to write replaces nothing that must be kept."""
     path = config.output
     if path is None or path == STANDARD:
         return
@@ -187,15 +182,7 @@ def _rank(
     file: BinaryIO,
     named: bool = True,
 ) -> RankingResult:
-    """Reads, scores and writes all lists.
-
-    Args:
-        config: the settings.
-        scorer: the model.
-        files: what is read.
-        file: what is written.
-        named: whether items are named by their document ids, if all have one.
-    """
+    """Reads, scores and writes all lists."""
     queries = items = written = 0
     have_names: bool | None = None if named else False
     names = trec_names.QueryNames()  # Those of all lists.
@@ -241,8 +228,8 @@ def read(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piece
         scorer: the model that will score them.
 
     Raises:
-        DataFormatError: if a file has another format, or lists of another width.
-        ValueError: if nothing says which columns of a table are the features.
+        DataFormatError: If a file has another format, or lists of another width.
+        ValueError: If nothing says which columns of a table are the features.
     """
     return _READERS[config.input_format](config, files, scorer)
 

@@ -1,4 +1,4 @@
-"""What scores lists, an exported network or trees: loads it and checks its scores."""
+"""Loads exported networks or trees to score lists, and checks their scores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TreesScorer:
             directory: the `model_dir` of `tfr_ext.gbm.train`.
 
         Raises:
-            ValueError: if the files have errors, the run is not finished, or the
+            ValueError: If the files have errors, the run is not finished, or the
                 library of the trees is not installed.
         """
         path = os.path.join(directory, "metrics.json")
@@ -68,7 +68,7 @@ def load_scorer(path: str) -> exporter.ExportedScorer | TreesScorer:
             is used, or the `model_dir` of a run of trees.
 
     Raises:
-        ValueError: if it has neither, its files have errors, or the library of the
+        ValueError: If it has neither, its files have errors, or the library of the
             trees is not installed.
     """
     return TreesScorer(path) if gbm_model.are_in(path) else exporter.load_scorer(path)
@@ -102,7 +102,7 @@ def check_features(lists: RankingLists, missing: bool = False) -> None:
         missing: whether NaN is fine, as a missing feature, but not infinity.
 
     Raises:
-        ValueError: if one is; the message names the first list with one.
+        ValueError: If one is; the message names the first list with one.
     """
     unknown = np.isinf(lists.features) if missing else np.isnan(lists.features)
     if unknown.any():
@@ -117,7 +117,7 @@ def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
         scores: scores `[num_items]`.
 
     Raises:
-        ValueError: if one is not finite; the message names the first list with one.
+        ValueError: If one is not finite; the message names the first list with one.
     """
     wrong = np.flatnonzero(~np.isfinite(scores))
     if len(wrong):
@@ -127,14 +127,7 @@ def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
 def _raise_wrong(
     lists: RankingLists, index: int, score: str, missing: bool = False
 ) -> NoReturn:
-    """Raises the error of a list that cannot be ranked.
-
-    Args:
-        lists: all lists.
-        index: the item that shows it.
-        score: its score, if it has one.
-        missing: whether NaN is fine.
-    """
+    """Raises the error of a list that cannot be ranked."""
     q = int(np.searchsorted(lists.row_splits, index, "right")) - 1
     items = slice(lists.row_splits[q], lists.row_splits[q + 1])
     bad = np.argwhere(~np.isfinite(lists.features[items]))

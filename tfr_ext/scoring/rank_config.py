@@ -132,7 +132,7 @@ class RankConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong, or two settings do not fit each other.
+            ValueError: If a setting is wrong, or two settings do not fit each other.
         """
         object.__setattr__(self, "missing", plain_number(self.missing))
         super().__post_init__()
@@ -155,7 +155,7 @@ class RankConfig(Settings):
         """The format of the files to rank: `dataset`, or what their names imply.
 
         Raises:
-            ValueError: if the names imply several formats.
+            ValueError: If the names imply several formats.
         """
         if self.dataset is not None:
             return self.dataset
@@ -173,7 +173,7 @@ class RankConfig(Settings):
         """The format of the file that is written: `format`, or what its name implies.
 
         Raises:
-            ValueError: if the name implies no format.
+            ValueError: If the name implies no format.
         """
         found = self.format or _format_of(_OUTPUTS, self.output or "")
         if found is None:

@@ -34,7 +34,7 @@ def lines(config: RankConfig, lists: RankingLists, scores: np.ndarray) -> Iterat
         scores: float32 scores `[num_items]`, finite.
 
     Raises:
-        ValueError: if the format cannot hold a name.
+        ValueError: If the format cannot hold a name.
     """
     return _WRITERS[config.output_format](config, lists, scores)
 
@@ -47,11 +47,11 @@ def _jsonl(
     config: RankConfig, lists: RankingLists, scores: np.ndarray
 ) -> Iterator[str]:
     for query, items in _ranked(config, lists, scores):
-        told = [
+        shown = [
             {"doc_id": name, "position": position, "score": score}
             for name, position, score in items
         ]
-        content = {"query_id": query, "items": told}
+        content = {"query_id": query, "items": shown}
         yield json.dumps(content, ensure_ascii=False) + "\n"
 
 
@@ -78,12 +78,12 @@ def _ranked(
     for query, start, end in zip(lists.query_ids, splits, splits[1:]):
         order = trec.best_first(scores[start:end])[: config.topn]
         # The shortest text of this float32, instead of 17 digits.
-        told = [float(f"{score:.9g}") for score in scores[start + order].tolist()]
+        rounded = [float(f"{score:.9g}") for score in scores[start + order].tolist()]
         yield (
             query,
             [
                 (names[start + i], i + 1, score)
-                for i, score in zip(order.tolist(), told)
+                for i, score in zip(order.tolist(), rounded)
             ],
         )
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import Settings, given, nested, setting
-from tfr_ext.core.telling import say
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import comparable, fusion, queries, runs
 from tfr_ext.evaluation.fusion import FUSIONS, RRF_K, checked_weights
@@ -94,7 +94,7 @@ class FusionConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if one is wrong, or two do not fit each other.
+            ValueError: If one is wrong, or two do not fit each other.
         """
         super().__post_init__()
         if not self.runs:
@@ -116,7 +116,7 @@ class FusionConfig(Settings):
         """The weights, if numbers are given.
 
         Raises:
-            ValueError: if `weights` is something else.
+            ValueError: If `weights` is something else.
         """
         if self.weights in ("", VALID):
             return None
@@ -131,7 +131,7 @@ class FusionConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class FusionResult:
-    """What a fusion returns.
+    """Result of a fusion.
 
     Attributes:
         evaluation: the metrics of the fused run on the test queries.
@@ -159,9 +159,9 @@ def fuse(config: FusionConfig) -> FusionResult:
         The metrics, and the weights.
 
     Raises:
-        ValueError: if the settings or the files have errors, or the runs do not have
+        ValueError: If the settings or the files have errors, or the runs do not have
             the same queries, judgements and convention.
-        OSError: if a file cannot be read or written.
+        OSError: If a file cannot be read or written.
 
     Examples:
         >>> import os, tempfile
@@ -180,7 +180,7 @@ def fuse(config: FusionConfig) -> FusionResult:
         ({'mrr': 1.0}, (0.25, 0.75))
     """
     inputs = [*config.runs, *filter(None, (config.qrels, config.valid_qrels))]
-    # Of a directory, the files of these names are read.
+    # The files that are read in a directory.
     inputs += [os.path.join(run, name) for run in config.runs for name in _FILES]
     present = filter(os.path.exists, inputs)
     with owned_files.in_output_dir(
@@ -221,11 +221,7 @@ def _convention(
     fused: Sequence[fused_runs.Fused],
     judged: Sequence[RankingLists],
 ) -> tuple[list[str], queries.Convention]:
-    """Returns the metrics, and the convention of the settings or of the runs.
-
-    Raises:
-        ValueError: if they contradict each other.
-    """
+    """Returns the metrics, and the convention of the settings or of the runs."""
     asked, default = config.metrics, MetricsConfig()
     names = queries.parse_names(asked.metrics)
     evaluated = [run.evaluated for run in fused if run.evaluated is not None]
@@ -260,9 +256,11 @@ def _without_ties(run: runs.Run) -> runs.Run:
     for fold in run.folds:
         members = []
         for member in fold:
-            told = member.convention
-            told = told and {k: v for k, v in told.items() if k != "ties"}
-            members.append(dataclasses.replace(member, convention=told))
+            convention = member.convention
+            convention = convention and {
+                k: v for k, v in convention.items() if k != "ties"
+            }
+            members.append(dataclasses.replace(member, convention=convention))
         folds.append(tuple(members))
     return dataclasses.replace(run, folds=tuple(folds))
 
@@ -270,11 +268,7 @@ def _without_ties(run: runs.Run) -> runs.Run:
 def _judged(
     config: FusionConfig, fused: Sequence[fused_runs.Fused]
 ) -> dict[str, RankingLists]:
-    """Returns the judged lists of the splits that all runs have.
-
-    Raises:
-        ValueError: if a run or the judgements lack a split that is needed.
-    """
+    """Returns the judged lists of the splits that all runs have."""
     found = {}
     for split, argument in zip(fused_runs.SPLITS, ("qrels", "valid_qrels")):
         needed = split == "test" or config.weights == VALID

@@ -1,1 +1,1 @@
-"""The export of a model for TF Serving: what it consists of, and how it is checked."""
+"""Exports models for TensorFlow Serving, and checks the exports."""

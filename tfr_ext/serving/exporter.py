@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tfr_ext.core import which_keras
 from tfr_ext.core.files import folder_aside, without_wildcards
+from tfr_ext.core.messages import say
 from tfr_ext.core.system.process_state import gradients_kept_in
-from tfr_ext.core.telling import say
 from tfr_ext.data.batches.batching import FEATURES, score_lists
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists
@@ -79,9 +79,9 @@ def export_ranker(
         The directory of the version.
 
     Raises:
-        ValueError: if several models take different numbers of features, or
+        ValueError: If several models take different numbers of features, or
             `elwc_features` are not as many as the model takes.
-        OSError: if a file cannot be written.
+        OSError: If a file cannot be written.
     """
     if isinstance(model, Sequence):
         model = model[0] if len(model) == 1 else combined_model(model, combination)
@@ -158,7 +158,7 @@ class ExportedScorer:
             directory: the directory of one version.
 
         Raises:
-            ValueError: if it is not a SavedModel that `export_ranker` wrote.
+            ValueError: If it is not a SavedModel that `export_ranker` wrote.
         """
         if not tf.saved_model.contains_saved_model(directory):
             raise ValueError(f"{directory} has no SavedModel.")
@@ -187,7 +187,7 @@ class ExportedScorer:
             batch_size: number of lists scored at a time.
 
         Raises:
-            tf.errors.InvalidArgumentError: if a feature is NaN, unless `takes_missing`.
+            tf.errors.InvalidArgumentError: If a feature is NaN, unless `takes_missing`.
         """
         return score_lists(
             lambda x: self._masked(**{k: tf.constant(v) for k, v in x.items()})[SCORES],
@@ -204,7 +204,7 @@ def load_scorer(path: str) -> ExportedScorer:
             used.
 
     Raises:
-        ValueError: if there is no exported ranker.
+        ValueError: If there is no exported ranker.
     """
     if not tf.saved_model.contains_saved_model(path) and os.path.isdir(path):
         versions = [name for name in os.listdir(path) if name.isdigit()]

@@ -1,4 +1,4 @@
-"""`model.json`: what an exported version says about itself."""
+"""`model.json`: the metadata of an exported version."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def write(
 
 
 def float_features(num_features: int, missing_value: float = 0.0) -> ElwcFeatures:
-    """Returns what features are called in protos if they have no names of their own.
+    """Returns the features in protos if they have no names of their own.
 
     Args:
         num_features: width of the features.
@@ -85,7 +85,7 @@ def read(version: str) -> dict[str, Any]:
         version: the directory of the version.
 
     Raises:
-        ValueError: if the file is not one that an export writes.
+        ValueError: If the file is not one that an export writes.
     """
     path = os.path.join(version, EXTRA, _NAME)
     if not tf.io.gfile.exists(path):

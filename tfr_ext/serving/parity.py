@@ -19,7 +19,7 @@ HALF_TOLERANCE = 3e-2
 
 
 class Expected(NamedTuple):
-    """Scores that are expected, `[num_items]`, and how far others may be from them.
+    """Expected scores, `[num_items]`, with their bounds.
 
     Attributes:
         scores: the scores.
@@ -32,7 +32,7 @@ class Expected(NamedTuple):
     highest: np.ndarray
 
     def moved(self, scores: np.ndarray) -> Expected:
-        """Expects other scores, with what may be between these and those.
+        """Returns the expectation of other scores, with bounds mirrored around both.
 
         Args:
             scores: the other scores, `[num_items]`.
@@ -42,7 +42,7 @@ class Expected(NamedTuple):
 
 
 def around(scores: np.ndarray, lists: RankingLists, tolerance: float) -> Expected:
-    """Expects scores that differ from given ones by a share of the list's greatest.
+    """Expects scores, to within a share of the list's greatest score.
 
     Args:
         scores: the scores, `[num_items]`.
@@ -60,8 +60,8 @@ def of_model(
     """Expects the scores of a model.
 
     A z-score magnifies the rounding of scores that are close to each other, and a rank
-    jumps where two scores are all but equal: a combination of models may differ by what
-    follows from the tolerance of the scores of each.
+    jumps where two scores are all but equal: the bounds of a combination of models
+    follow from the tolerance of the scores of each.
 
     Args:
         model: the model, possibly one that combines others.
@@ -98,7 +98,7 @@ def check(
         of_run: where the run's scores come from, for the error.
 
     Raises:
-        ValueError: if the score of an item differs.
+        ValueError: If the score of an item differs.
     """
     exported = exported.astype(float)
     # Written so that a NaN of either is a difference.
@@ -125,8 +125,8 @@ def read_scores(path: str, lists: RankingLists) -> np.ndarray:
         lists: its test lists.
 
     Raises:
-        ValueError: if the file lacks an item, or has another format.
-        OSError: if it cannot be read.
+        ValueError: If the file lacks an item, or has another format.
+        OSError: If it cannot be read.
     """
     documents = trec.read_run(path, lists).encoded
     names = trec_names.document_names(lists)

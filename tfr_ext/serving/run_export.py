@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.system import lock
-from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
 from tfr_ext.serving import exporter, parity
 from tfr_ext.serving.model_file import float_features
@@ -41,7 +41,7 @@ class ExportedRun:
         return self.config.model_dir
 
     def about(self) -> dict[str, Any]:
-        """Returns what `model.json` says about the run."""
+        """Returns the entries of `model.json` about the run."""
         loss, several = self.config.loss, {}
         if self.config.num_models > 1:
             several = {
@@ -80,8 +80,8 @@ def export_models(
         The directory of the version.
 
     Raises:
-        ValueError: if the runs do not fit each other, or scores differ.
-        OSError: if a file cannot be written.
+        ValueError: If the runs do not fit each other, or scores differ.
+        OSError: If a file cannot be written.
     """
     first = runs[0]
     for run in runs[1:]:

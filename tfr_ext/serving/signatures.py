@@ -1,4 +1,4 @@
-"""The functions by which TF Serving calls a ranker."""
+"""The serving signatures of a ranker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPREADS = (1.0, 100.0, 1e4)
 
 
 class ScoringModel(Protocol):
-    """What is exported: a Keras model of padded lists, or several as one."""
+    """A model to export: a Keras model of padded lists, or several as one."""
 
     @property
     def input(self) -> Mapping[str, tf.Tensor]:
@@ -78,7 +78,7 @@ def signatures(
             `float_features` of the examples by default.
 
     Raises:
-        ValueError: if they are not as many numbers as the model takes.
+        ValueError: If they are not as many numbers as the model takes.
     """
     num_features = model.input[FEATURES].shape[-1]
     in_protos = elwc_features or float_features(num_features)
@@ -104,7 +104,7 @@ def signatures(
         with tf.control_dependencies([fits]):
             wrong = tf.math.is_nan if not fills else tf.math.is_inf
             unknown = tf.where(wrong(features) & mask[..., tf.newaxis])
-        told = tf.debugging.Assert(
+        checked = tf.debugging.Assert(
             tf.equal(tf.size(unknown), 0),
             [
                 f"{'infinite' if fills else 'NaN'} feature; its list, item and "
@@ -112,7 +112,7 @@ def signatures(
                 unknown[:1],
             ],
         )
-        with tf.control_dependencies([told]):
+        with tf.control_dependencies([checked]):
             mask = tf.identity(mask)
         scores = model({FEATURES: features, MASK: mask}, training=False)
         return tf.where(mask, scores, scores.dtype.min)
@@ -196,7 +196,7 @@ def looks_across_lists(model: ScoringModel) -> bool:
     Args:
         model: a model of `{'float_features', 'mask'}`.
     """
-    if layers.told_across_lists(model):
+    if layers.declares_across_lists(model):
         return True
     rng = np.random.default_rng(0)
     num_features = model.input[FEATURES].shape[-1]
@@ -216,7 +216,7 @@ def _scores(model: ScoringModel, features: np.ndarray) -> np.ndarray:
 
 
 def _checked(tensor: tf.Tensor, shape: list[int | None]) -> tf.Tensor:
-    """Checks a shape when the graph runs.
+    """Checks a shape at run time.
 
     The placeholder hides the static shape, or TensorFlow would skip the check.
     """
@@ -227,13 +227,13 @@ def _checked(tensor: tf.Tensor, shape: list[int | None]) -> tf.Tensor:
 def _best_first(scores: tf.Tensor, mask: tf.Tensor, topn: tf.Tensor) -> tf.Tensor:
     """Returns the positions of the best items, and then -1, `[batch, list]`."""
     topn = _checked(topn, [None])
-    told = tf.debugging.Assert(
+    checked = tf.debugging.Assert(
         tf.reduce_all(topn >= 1), ["topn must be at least 1. Received:", topn]
     )
     fits = tf.debugging.assert_equal(
         tf.shape(topn), tf.shape(scores)[:1], "topn must be [batch]."
     )
-    with tf.control_dependencies([told, fits]):
+    with tf.control_dependencies([checked, fits]):
         topn = tf.identity(topn)
     by_score = tf.argsort(scores, direction="DESCENDING", stable=True)
     # Padding last: a real item may have the score of padding, or minus infinity.

@@ -1,4 +1,4 @@
-"""Settings of the data: where lists come from, and how they are processed."""
+"""Settings of the data: where lists come from, and how they are split and cut."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ class DataConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong, or two settings do not fit each other.
+            ValueError: If a setting is wrong, or two settings do not fit each other.
         """
         object.__setattr__(self, "missing", plain_number(self.missing))
         super().__post_init__()
@@ -342,7 +342,7 @@ def check_missing(missing: str) -> None:
     """Checks what is to become of missing features.
 
     Raises:
-        ValueError: if it is not a setting of `DataConfig.missing`.
+        ValueError: If it is not a setting of `DataConfig.missing`.
     """
     try:
         fine = missing in KEPT_MISSING or is_finite(float(missing))
@@ -363,7 +363,7 @@ def check_columns(settings: Settings, dataset: str) -> None:
         dataset: the source of the lists.
 
     Raises:
-        ValueError: if a column is named for other data, or has no name.
+        ValueError: If a column is named for other data, or has no name.
     """
     for place in places(type(settings)):
         name, value = place.name, place.value(settings)

@@ -11,7 +11,7 @@ from tfr_ext.settings.training_config import MetricsConfig
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationConfig(Settings):
-    """An evaluation: of what, on which lists, and by which convention."""
+    """Settings of an evaluation: of what, on which lists, by which convention."""
 
     data: DataConfig = nested(DataConfig)
     metrics: MetricsConfig = nested(MetricsConfig)
@@ -57,7 +57,7 @@ class EvaluationConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if the settings do not name exactly one thing to evaluate, or
+            ValueError: If the settings do not name exactly one thing to evaluate, or
                 one has no meaning with another.
         """
         super().__post_init__()

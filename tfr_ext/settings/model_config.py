@@ -192,7 +192,7 @@ class ModelConfig(Settings):
         """Checks the settings, and completes them by the defaults of the scorer.
 
         Raises:
-            ValueError: if a setting is wrong, or has no effect with the scorer.
+            ValueError: If a setting is wrong, or has no effect with the scorer.
         """
         super().__post_init__()
         for name, value in presets.completed(self.model, self.options()).items():
@@ -205,7 +205,7 @@ class ModelConfig(Settings):
             )
 
     def left_out(self, name: str) -> Any:
-        """See `Settings`; for some settings it depends on the scorer."""
+        """Returns the default of a setting, which may depend on the scorer."""
         default = presets.PRESETS[self.model].defaults.get(name)
         return super().left_out(name) if default is None else default
 
@@ -276,7 +276,7 @@ class LossConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong, or the parameters of the loss name a
+            ValueError: If a setting is wrong, or the parameters of the loss name a
                 lambda weight too.
         """
         super().__post_init__()

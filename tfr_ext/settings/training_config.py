@@ -72,7 +72,7 @@ class MetricsConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if one is wrong.
+            ValueError: If one is wrong.
         """
         super().__post_init__()
         if not self.metrics:
@@ -90,7 +90,7 @@ class MetricsConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Settings):
-    """A training run: what is trained, where its files go, and what it prints."""
+    """Settings of a training run: what is trained, its files and its output."""
 
     COMMAND: ClassVar[str] = "train"
 
@@ -282,7 +282,7 @@ class TrainingConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if one is wrong.
+            ValueError: If one is wrong.
         """
         named = self.callbacks if isinstance(self.callbacks, (list, tuple)) else ()
         if any(hasattr(one, "on_epoch_end") for one in named):
@@ -326,7 +326,7 @@ class TrainingConfig(Settings):
 
     def _check_strategy(self) -> None:
         """Checks the settings that do not go with every strategy."""
-        name, told, wrong = self.strategy, given("strategy", self.strategy), ""
+        name, formatted, wrong = self.strategy, given("strategy", self.strategy), ""
         numbers = f"`gpus={','.join(map(str, self.gpus))}`"
         if name == "parameter_server" and self.loss.loss_diagnostics:
             wrong = f"{given('loss_diagnostics', True)}: workers return no gradients"
@@ -345,4 +345,4 @@ class TrainingConfig(Settings):
         if len({*self.gpus}) < len(self.gpus):
             wrong = f"{numbers}, which names a GPU twice"
         if wrong:
-            raise ValueError(f"{told} does not go with {wrong}.")
+            raise ValueError(f"{formatted} does not go with {wrong}.")

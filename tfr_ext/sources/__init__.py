@@ -1,1 +1,1 @@
-"""Where the lists of a training run come from."""
+"""Sources of lists: text, ELWC, tables, TensorFlow Datasets and synthetic lists."""

@@ -1,4 +1,4 @@
-"""From settings of the data to lists for training, validation and test."""
+"""Loads the training, validation and test lists that the settings name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists
@@ -51,7 +51,7 @@ class MemorySource(Source):
         """Checks that the settings do not name other lists.
 
         Raises:
-            ValueError: if a setting names where to read lists, or `splits` does not
+            ValueError: If a setting names where to read lists, or `splits` does not
                 hold its training lists in memory.
         """
         super().__init__(config)
@@ -93,8 +93,8 @@ def load(config: DataConfig, origin: Source | None = None) -> Splits:
         origin: where the data is read from; by default, where the settings say.
 
     Raises:
-        ValueError: if settings do not fit each other, or the data has errors.
-        FileNotFoundError: if there is no such file.
+        ValueError: If settings do not fit each other, or the data has errors.
+        FileNotFoundError: If there is no such file.
     """
     cuts = {
         name: long_lists.LongLists(config, split)
@@ -144,7 +144,7 @@ def load_test(
         The lists of 'test', and those of 'valid' if they are loaded.
 
     Raises:
-        ValueError: if settings do not fit each other, or the data has errors.
+        ValueError: If settings do not fit each other, or the data has errors.
     """
     if num_features is not None and config.num_features not in (None, num_features):
         raise ValueError(
@@ -284,7 +284,7 @@ def held_out(config: DataConfig, splits: Collection[str]) -> dict[str, float]:
     """Returns which splits are held out of 'train', and the share of its queries.
 
     Raises:
-        ValueError: if that share is 0.
+        ValueError: If that share is 0.
     """
     shares = {
         split: getattr(config, f"{split}_fraction")
@@ -315,7 +315,7 @@ def hold_out(
         Indices of lists, in increasing order.
 
     Raises:
-        ValueError: if there are too few lists.
+        ValueError: If there are too few lists.
     """
     order = np.random.default_rng(seed).permutation(num_lists)
     parts, start = {}, 0

@@ -6,8 +6,8 @@ import dataclasses
 import os
 from collections.abc import Collection, Iterator, Sequence
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.data.batches import streams
 from tfr_ext.data.elwc import features, manifest, shards, writing
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
@@ -41,7 +41,7 @@ class ElwcSource(FileSource):
         """Finds out which splits exist.
 
         Raises:
-            ValueError: if settings do not fit each other, or `data_dir` has no
+            ValueError: If settings do not fit each other, or `data_dir` has no
                 manifest.
         """
         super().__init__(config)
@@ -65,7 +65,7 @@ class ElwcSource(FileSource):
                 "both."
             )
         self._manifest = manifest.load(config.data_dir)
-        self._tell_of_weights()
+        self._report_unused_weights()
         if self._manifest is None:
             raise ValueError(
                 f"{given('data_dir', config.data_dir)} has no {manifest.FILE_NAME}. "
@@ -89,22 +89,22 @@ class ElwcSource(FileSource):
 
     @classmethod
     def holds_out(cls, config: DataConfig) -> bool:
-        """See `Source`."""
+        """Returns whether 'valid' or 'test' is chosen at random."""
         return config.data_dir is None and super().holds_out(config)
 
     @property
     def splits(self) -> Collection[str]:
-        """See `Source`."""
+        """The splits in the manifest, or else those for which files are named."""
         if self._manifest is None:
             return super().splits
         return [split for split in SPLITS if split in self._manifest.splits]
 
     def know(self, columns: Collection[str]) -> None:
-        """See `Source`."""
+        """Sets the names of the numbers that a model takes as features."""
         self.schema = dataclasses.replace(self.schema, columns=tuple(columns))
 
     def files(self, split: str) -> list[str]:
-        """See `FileSource`."""
+        """Returns the files of a split, by the manifest of `data_dir` if it has one."""
         data_dir = self.config.data_dir
         if self._manifest is None or data_dir is None:
             return super().files(split)
@@ -130,7 +130,7 @@ class ElwcSource(FileSource):
         return concatenate(pieces())
 
     def check_stream(self) -> None:
-        """See `Source`."""
+        """Checks that no split is held out of the training files."""
         for split in SPLITS:
             if split not in self.splits:
                 raise ValueError(
@@ -144,7 +144,7 @@ class ElwcSource(FileSource):
         num_features: int | None,
         transform: streams.PieceTransform | None,
     ) -> streams.StreamedLists:
-        """See `Source`."""
+        """Reads a split once, and returns lists that are read again in each epoch."""
         found = self._checked(split, self.files(split), num_features)
         schema = self._schema_of(split, found.files)
         lists = streams.StreamedLists(
@@ -202,8 +202,8 @@ class ElwcSource(FileSource):
         say(not_weighted(split, files[0], weight))
         return dataclasses.replace(self.schema, weight="")
 
-    def _tell_of_weights(self) -> None:
-        """Says that prepared shards have weights that no setting asks for."""
+    def _report_unused_weights(self) -> None:
+        """Prints that prepared shards have weights that no setting asks for."""
         source = {} if self._manifest is None else self._manifest.source
         if source.get("weight_column") and not self.schema.weight:
             say(
@@ -229,7 +229,7 @@ class ElwcPiece(Piece):
     expected: shards.Expected | None
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
-        """See `Piece`."""
+        """Reads the lists of the file, a few at a time."""
         reader = ElwcReader(self.files, num_features, self.schema)
         queries = items = 0
         for _, lists in reader.read([self.path]):
@@ -243,5 +243,5 @@ class ElwcPiece(Piece):
             self.expected.check_counts(queries, items)
 
     def locate(self, query_id: str) -> str:
-        """See `Piece`."""
+        """Returns where a query is, for messages."""
         return self.path

@@ -1,4 +1,4 @@
-"""Cuts lists as the settings say, to what a run ranks highest too, and reports it."""
+"""Truncates lists as the settings say, or to the best of a run, and reports it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LongLists:
             number: the number of the piece, if they are one of several.
 
         Raises:
-            ValueError: if they do not have the feature that chooses the items, or the
+            ValueError: If they do not have the feature that chooses the items, or the
                 run that does lacks some of them.
         """
         if not self.cuts:
@@ -84,7 +84,7 @@ class LongLists:
         return self._list_size is not None or bool(self._rerank_run)
 
     def describe(self) -> str:
-        """Returns in words what was left out; empty if nothing was."""
+        """Returns in words how much was left out; empty if nothing was."""
         if not self.num_cut:
             return ""
         rule = "a random choice of their items"
@@ -132,9 +132,9 @@ def rerank(lists: RankingLists, patterns: Sequence[str], depth: int) -> RankingL
         depth: number of items to keep of each list.
 
     Raises:
-        ValueError: if a run has errors, a query is in two runs or in none, or the run
+        ValueError: If a run has errors, a query is in two runs or in none, or the run
             has fewer than `depth` documents of a longer list.
-        OSError: if a file cannot be read.
+        OSError: If a file cannot be read.
     """
     run = _read_runs(tuple(_stats(patterns)))
     names = trec_names.document_names(lists)
@@ -181,7 +181,7 @@ def run_files(patterns: Sequence[str]) -> list[str]:
     """Returns the paths of the runs.
 
     Raises:
-        FileNotFoundError: if nothing is at a path or glob.
+        FileNotFoundError: If nothing is at a path or glob.
     """
     return [path for path, _, _ in _stats(patterns)]
 

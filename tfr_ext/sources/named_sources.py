@@ -1,4 +1,4 @@
-"""Sources by their name: text, synthetic lists and TensorFlow Datasets stand here."""
+"""The sources by name, with those of text, synthetic lists and TFDS."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class TextPiece(Piece):
     missing_value: float
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
-        """See `Piece`."""
+        """Reads the lists of the range, a few at a time."""
         if num_features is None:
             raise ValueError("Pieces of text cannot be read without `num_features`.")
         return byte_ranges.read_range(self.text, num_features, self.missing_value)
 
     def survey(self, num_features: int | None) -> Survey:
-        """See `Piece`."""
+        """Counts the lists of the range."""
         return byte_ranges.survey_range(self.text, num_features)
 
     def locate(self, query_id: str) -> str:
-        """See `Piece`."""
+        """Returns the file and line at which a query begins."""
         return byte_ranges.find_query(self.text, query_id)
 
 
@@ -93,7 +93,7 @@ class SyntheticSource(Source):
         )
 
     def divide(self, piece_bytes: int) -> Division:
-        """See `Source`."""
+        """Divides the lists into slices."""
         config = self.config
         count = config.synthetic_num_queries
         width = config.synthetic_document_features + config.synthetic_query_features
@@ -115,15 +115,15 @@ class SyntheticPiece(Piece):
     stop: int
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
-        """See `Piece`."""
+        """Draws all lists, and yields the slice."""
         yield _drawn(self.config).select(range(self.start, self.stop))
 
     def survey(self, num_features: int | None) -> Survey:
-        """See `Piece`."""
+        """Counts the lists of the slice."""
         return Survey(self.stop - self.start, self.num_features, has_doc_ids=False)
 
     def locate(self, query_id: str) -> str:
-        """See `Piece`."""
+        """Returns the slice, for messages."""
         return f"lists {self.start} to {self.stop}"
 
 
@@ -148,7 +148,7 @@ def kind(name: str) -> type[Source]:
         name: as `dataset` has it.
 
     Raises:
-        ValueError: if it looks like a misspelt name of `SOURCES`.
+        ValueError: If it looks like a misspelt name of `SOURCES`.
     """
     if name in SOURCES:
         return SOURCES[name]
@@ -162,7 +162,7 @@ def source(config: DataConfig) -> Source:
     """Returns the source that the settings name.
 
     Raises:
-        ValueError: if there is no such source, or settings do not fit each other.
+        ValueError: If there is no such source, or settings do not fit each other.
     """
     return kind(config.dataset)(config)
 
@@ -174,7 +174,7 @@ class TfdsSource(Source):
         """Finds the data set.
 
         Raises:
-            ValueError: if there is no such data set, settings do not fit each other, or
+            ValueError: If there is no such data set, settings do not fit each other, or
                 TensorFlow Datasets is missing.
         """
         super().__init__(config)
@@ -198,7 +198,7 @@ class TfdsSource(Source):
 
     @property
     def splits(self) -> Collection[str]:
-        """See `Source`."""
+        """The splits of the prepared data set."""
         return datasets.splits(self._prepared)
 
     def _read(self, split: str, num_features: int | None) -> RankingLists:
@@ -206,7 +206,7 @@ class TfdsSource(Source):
         return datasets.read(self._prepared, split)
 
     def divide(self, piece_bytes: int) -> Division:
-        """See `Source`."""
+        """Divides all splits into slices."""
         config = self.config
         infos = {
             split: self._prepared.info.splits[theirs]
@@ -247,11 +247,11 @@ class TfdsPiece(Piece):
     stop: int
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
-        """See `Piece`."""
+        """Reads the lists of the slice."""
         yield datasets.load(
             self.name, f"{self.split}[{self.start}:{self.stop}]", self.data_dir
         )
 
     def locate(self, query_id: str) -> str:
-        """See `Piece`."""
+        """Returns the slice, for messages."""
         return f"{self.name}, {self.split}[{self.start}:{self.stop}]"

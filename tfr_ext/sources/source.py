@@ -39,7 +39,7 @@ class Piece(abc.ABC):
             num_features: width that they must have; None if any will do.
 
         Raises:
-            ValueError: if the data has errors.
+            ValueError: If the data has errors.
         """
 
     def survey(self, num_features: int | None) -> Survey:
@@ -54,7 +54,7 @@ class Piece(abc.ABC):
 
     @abc.abstractmethod
     def locate(self, query_id: str) -> str:
-        """Says where a query is, for messages."""
+        """Returns where a query is, for messages."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Division:
 
 
 class Source(abc.ABC):
-    """The place that lists come from, as `dataset` says.
+    """A source of lists, which `dataset` names.
 
     Attributes:
         settings: names of the settings that only such a source has.
@@ -110,7 +110,7 @@ class Source(abc.ABC):
         """
 
     def know(self, columns: Collection[str]) -> None:
-        """Sets which columns a model takes as features, where columns have names."""
+        """Sets the columns that a model takes as features, where columns have names."""
         del columns
 
     def read(self, split: str, num_features: int | None) -> RankingLists:
@@ -121,8 +121,8 @@ class Source(abc.ABC):
             num_features: width that the lists must have; None if any will do.
 
         Raises:
-            ValueError: if the data has errors, or another width.
-            FileNotFoundError: if there is no such file.
+            ValueError: If the data has errors, or another width.
+            FileNotFoundError: If there is no such file.
         """
         lists = self._read(split, num_features)
         self._names.check(lists)
@@ -138,7 +138,7 @@ class Source(abc.ABC):
         """Checks that training lists can be read anew in each epoch.
 
         Raises:
-            ValueError: if they cannot.
+            ValueError: If they cannot.
         """
         raise ValueError(
             "`stream` needs `dataset='elwc'`, which can be read again and again. "
@@ -165,8 +165,8 @@ class Source(abc.ABC):
             piece_bytes: about how many bytes of text or of features a piece has.
 
         Raises:
-            ValueError: if the data has errors, or no training lists.
-            FileNotFoundError: if there is no such file.
+            ValueError: If the data has errors, or no training lists.
+            FileNotFoundError: If there is no such file.
         """
         raise NotImplementedError
 
@@ -177,8 +177,8 @@ class Source(abc.ABC):
         are read for it.
 
         Raises:
-            ValueError: if the data has errors.
-            OSError: if it cannot be read.
+            ValueError: If the data has errors.
+            OSError: If it cannot be read.
         """
         num_features = self.config.num_features
         for split in SPLITS:
@@ -218,11 +218,7 @@ class Source(abc.ABC):
                 self._hash.update(np.ascontiguousarray(array).data)
 
     def _reject_paths(self) -> None:
-        """Checks that no files are named, for a source that has no use for them.
-
-        Raises:
-            ValueError: if files are named.
-        """
+        """Checks that no files are named, for a source that has no use for them."""
         for split in SPLITS:
             if paths(self.config, split):
                 raise ValueError(
@@ -236,25 +232,25 @@ class FileSource(Source):
     """A source that reads the files of `train_path` and so on."""
 
     has_missing = True
-    _or = ""  # What else may be given instead of files.
+    _or = ""  # Alternatives to files, for messages.
     _needs_width = False  # See `Division`.
 
     @classmethod
     def holds_out(cls, config: DataConfig) -> bool:
-        """See `Source`."""
+        """Returns whether 'valid' or 'test' is chosen at random."""
         return not (config.valid_path and config.test_path)
 
     @property
     def splits(self) -> Collection[str]:
-        """See `Source`."""
+        """The splits for which files are named."""
         return [split for split in SPLITS if paths(self.config, split)]
 
     def files(self, split: str) -> list[str]:
         """Returns the files of a split.
 
         Raises:
-            ValueError: if none is named.
-            FileNotFoundError: if there is no such file.
+            ValueError: If none is named.
+            FileNotFoundError: If there is no such file.
         """
         patterns = paths(self.config, split)
         if not patterns:
@@ -266,7 +262,7 @@ class FileSource(Source):
         return find_files(patterns)
 
     def divide(self, piece_bytes: int) -> Division:
-        """See `Source`."""
+        """Divides the files of all splits into pieces."""
         if "train" not in self.splits:
             dataset = given("dataset", self.config.dataset)
             raise ValueError(f"{dataset} needs `train_path`.")

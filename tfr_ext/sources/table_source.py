@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
@@ -29,7 +29,7 @@ class TableSource(FileSource):
         """Checks the settings.
 
         Raises:
-            ValueError: if settings do not fit each other.
+            ValueError: If settings do not fit each other.
         """
         super().__init__(config)
         if not config.keeps_missing and config.missing_value != 0:
@@ -48,7 +48,7 @@ class TableSource(FileSource):
         )
 
     def know(self, columns: Collection[str]) -> None:
-        """See `Source`; `feature_columns` comes first."""
+        """Sets the feature columns, unless `feature_columns` names them."""
         if self._columns.features is None:
             features = tuple(columns)
             self._columns = dataclasses.replace(self._columns, features=features)
@@ -69,7 +69,7 @@ class TableSource(FileSource):
         return [TablePiece(path, columns) for path in files]
 
     def _columns_of(self, split: str, files: Sequence[str]) -> Columns:
-        """Returns what the columns of a split mean.
+        """Returns the meaning of the columns of a split.
 
         The default column of document names may be missing, and so may weights of lists
         that are not trained on.
@@ -82,7 +82,7 @@ class TableSource(FileSource):
         return columns
 
     def _learn(self, lists: RankingLists, path: str, num_features: int | None) -> None:
-        """Remembers the features of the first lists, and prints them."""
+        """Keeps the features of the first lists, and prints them."""
         names = lists.feature_names or ()
         if num_features not in (None, len(names)):
             raise ValueError(
@@ -109,11 +109,11 @@ class TablePiece(Piece):
     columns: Columns
 
     def read(self, num_features: int | None) -> Iterator[RankingLists]:
-        """See `Piece`."""
+        """Reads the lists of the file."""
         yield table_files.read_file(self.path, self.columns)
 
     def locate(self, query_id: str) -> str:
-        """See `Piece`."""
+        """Returns where a query is, for messages."""
         return self.path
 
 
@@ -123,7 +123,7 @@ def with_names(columns: Columns, path: str) -> Columns:
     Only the column of the default name may be missing.
 
     Raises:
-        ValueError: if a package that reads tables is not installed.
+        ValueError: If a package that reads tables is not installed.
     """
     try:
         found = table_files.column_names(path)

@@ -1,4 +1,4 @@
-"""Labels as the settings define them."""
+"""Changes labels as the settings say."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AnyLists: TypeAlias = RankingLists | StreamedLists
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """How settings change the labels of all splits.
+    """Changes to the labels of all splits, as the settings say.
 
     Attributes:
         weights: `label_weights`, if it is given.
@@ -34,7 +34,7 @@ class Labels:
         """Returns lists with the changed labels.
 
         Raises:
-            ValueError: if the label distributions do not fit the settings.
+            ValueError: If the label distributions do not fit the settings.
         """
         if self.weights is not None:
             try:
@@ -47,7 +47,7 @@ class Labels:
         return lists
 
     def describe(self) -> str:
-        """Returns in words what the labels are."""
+        """Describes the labels in words."""
         steps = []
         if self.weights is not None:
             weights = ", ".join(f"{weight:g}" for weight in self.weights)
@@ -74,7 +74,7 @@ class Labels:
             all_lists: the lists of all splits, with the changed labels.
 
         Raises:
-            ValueError: if a label is above `max_label`.
+            ValueError: If a label is above `max_label`.
         """
         found = found_highest(all_lists)
         if max_label is not None:

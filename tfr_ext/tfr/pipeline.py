@@ -1,4 +1,4 @@
-"""Pipelines of TensorFlow Ranking: theirs with our losses, and one of our own."""
+"""Pipelines of TensorFlow Ranking with our losses, and `RankingPipeline`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LossByKey:
         """Returns the loss, or the loss of each task.
 
         Raises:
-            ValueError: if a key is unknown, or the loss has no such argument.
+            ValueError: If a key is unknown, or the loss has no such argument.
         """
         hparams: Any = self._hparams  # type: ignore[attr-defined]
 
@@ -143,7 +143,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
     resume: bool = True
 
     def __post_init__(self) -> None:
-        """Refuses settings of TensorFlow Ranking's pipeline without an effect here."""
+        """Refuses settings of TensorFlow Ranking that have no effect here."""
         for name in (
             "automatic_reduce_lr",
             "use_weighted_metrics",
@@ -190,7 +190,7 @@ class ListsDatasetBuilder(
             **kwargs: keyword arguments of `ListsDatasets`.
 
         Raises:
-            ValueError: if the labels do not have the expected form.
+            ValueError: If the labels do not have the expected form.
         """
         super().__init__(*args, **kwargs)
         self._elwc_features = elwc_features
@@ -246,7 +246,7 @@ class RankingPipeline(fitter.Fitter, tfr.keras.pipeline.ModelFitPipeline):
             before_writing: see `Fitter`.
 
         Raises:
-            ValueError: if the loss, a parameter of it, the optimizer, the monitored
+            ValueError: If the loss, a parameter of it, the optimizer, the monitored
                 metric or the schedule is unknown.
         """
         self._validate_parameters(model_builder, dataset_builder)

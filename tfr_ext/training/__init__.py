@@ -1,4 +1,4 @@
-"""From settings and data to a trained, evaluated and exported ranker."""
+"""Trains, evaluates and exports rankers from settings and data."""
 
 from __future__ import annotations
 

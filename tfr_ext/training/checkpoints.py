@@ -1,4 +1,4 @@
-"""Training that can be killed at any moment and then goes on as if it had not been."""
+"""Checkpoints from which killed training resumes with the same result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER_KERAS = "/_operations/" if which_keras.IS_KERAS_2 else "/layer_with_weigh
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """What training returns.
+    """Result of training.
 
     Attributes:
         model: a model, outside of any strategy, with the weights of the best epoch. It
@@ -111,8 +111,8 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         self._supports_tf_logs = replicas.has_servers(strategy)
         self._calls = 0
         self._saved_at = time.monotonic()
-        # Of the epoch in which training goes on: number of batches that are done, and
-        # the checkpoint that has their metrics.
+        # In the epoch in which training resumes: the number of batches done, and the
+        # checkpoint with their metrics.
         self._done, self._partial = 0, ""
         self.progress = Progress()
 
@@ -126,7 +126,7 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             The progress, that of a new run if there is nothing to go on from.
 
         Raises:
-            ValueError: if the directory has checkpoints of another training, or
+            ValueError: If the directory has checkpoints of another training, or
                 checkpoints that cannot be read.
         """
         if not self._resume:
@@ -152,16 +152,16 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         """Gives a model the weights of the best epoch.
 
         Raises:
-            ValueError: if its checkpoint cannot be read.
+            ValueError: If its checkpoint cannot be read.
         """
         restore_best(model, self._directory, self.progress)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Starts the clock of `minutes`."""
         self._saved_at = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Restores the metrics of a partial epoch."""
         if self._partial:  # Keras has just reset the metrics.
             _read(_metrics(self.model), self._partial, files=self._files)
             self._partial = ""
@@ -169,10 +169,10 @@ class ResumableTraining(tf.keras.callbacks.Callback):
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Saves a partial epoch when it is due or a shutdown is requested.
 
         Raises:
-            KeyboardInterrupt: if training is asked to end.
+            KeyboardInterrupt: If training is asked to end.
         """
         self._calls += 1
         if batch + 1 == self.params["steps"] or self._calls % self._agreement.every:
@@ -190,10 +190,10 @@ class ResumableTraining(tf.keras.callbacks.Callback):
         return self._done if epoch == self.progress.epochs else 0
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Keeps the best weights, stops early, and saves when it is due.
 
         Raises:
-            KeyboardInterrupt: if training is asked to end.
+            KeyboardInterrupt: If training is asked to end.
         """
         self._claim()
         progress = self.progress
@@ -216,12 +216,12 @@ class ResumableTraining(tf.keras.callbacks.Callback):
             termination.end()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Saves the last epoch, if `every` left it out."""
         if self.progress.epochs % self._every:
             self._save_all()
 
     def _claim(self) -> None:
-        """Says, once, that something will be written."""
+        """Calls `before_writing`, once."""
         if self._writer and self._before_writing is not None:
             self._before_writing()
             self._before_writing = None
@@ -312,7 +312,7 @@ def restore_best(model: tf.keras.Model, directory: str, progress: Progress) -> N
         progress: what `read_progress` returned.
 
     Raises:
-        ValueError: if the checkpoint cannot be read.
+        ValueError: If the checkpoint cannot be read.
     """
     path = os.path.join(directory, f"best-{progress.best_epoch}")
     _read(tf.train.Checkpoint(model=model), path)

@@ -1,4 +1,4 @@
-"""Exports runs that have finished, without training them again; its settings."""
+"""Exports finished runs without training them again; its settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 
 from tfr_ext.core.files import check_may_write
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import Settings, given, setting
-from tfr_ext.core.telling import say
 from tfr_ext.models.combination import COMBINATIONS
 from tfr_ext.runs import outputs, run_directory, run_file
 from tfr_ext.serving import model_file, run_export
@@ -19,7 +19,7 @@ from tfr_ext.training import heads, restoring
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig(Settings):
-    """An export: of which runs, and to where.
+    """Settings of an export: of which runs, and to where.
 
     Examples:
         >>> ExportConfig(model_dir="models/a").version_directory
@@ -54,7 +54,7 @@ class ExportConfig(Settings):
         """Checks the settings.
 
         Raises:
-            ValueError: if a setting is wrong or missing.
+            ValueError: If a setting is wrong or missing.
         """
         super().__post_init__()
         if not self.model_dir:
@@ -79,7 +79,7 @@ class ExportConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class ExportResult:
-    """What an export returns.
+    """Result of an export.
 
     Attributes:
         signatures: names of the signatures of the model.
@@ -103,9 +103,9 @@ def export_runs(config: ExportConfig) -> ExportResult:
         The signatures of the model, and where it is.
 
     Raises:
-        ValueError: if a directory has no finished run, its data has changed, the runs
+        ValueError: If a directory has no finished run, its data has changed, the runs
             do not take the same features, or the export scores differently.
-        OSError: if a file cannot be read or written.
+        OSError: If a file cannot be read or written.
 
     Examples:
         >>> import os, tempfile

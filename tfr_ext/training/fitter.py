@@ -11,9 +11,9 @@ import tensorflow as tf
 from absl import logging
 
 from tfr_ext import losses, models
-from tfr_ext.core import telling, which_keras
+from tfr_ext.core import messages, which_keras
+from tfr_ext.core.messages import say
 from tfr_ext.core.system import termination
-from tfr_ext.core.telling import say
 from tfr_ext.evaluation import Convention, higher_is_better
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.training import checkpoints, diagnosis, lists_datasets, replicas, schedules
@@ -83,7 +83,7 @@ class Fitter:
             min_delta: smallest difference of `monitor` that counts as an improvement.
 
         Raises:
-            ValueError: if the loss, a parameter of it, the optimizer, the monitored
+            ValueError: If the loss, a parameter of it, the optimizer, the monitored
                 metric or the schedule is unknown.
         """
         assert config.model_dir is not None
@@ -185,9 +185,9 @@ class Fitter:
             verbose: 0 for silence, 1 for a progress bar, 2 for a line per epoch.
 
         Raises:
-            FloatingPointError: if the loss becomes NaN or infinite.
+            FloatingPointError: If the loss becomes NaN or infinite.
         """
-        with replicas.scope(self._strategy), telling.without_logged(_SLOW_CALLBACK):
+        with replicas.scope(self._strategy), messages.without_logged(_SLOW_CALLBACK):
             model, first = self._compiled()
             progress = self._training.restore(model)
             if verbose and progress.has_begun:
@@ -196,7 +196,7 @@ class Fitter:
             valid = valid.take(self._validation_steps or -1)
             callbacks = [*first, *self.build_callbacks(model, valid), *self._callbacks]
             shown = verbose if self.is_writer else 0
-            with termination.heeded():
+            with termination.polled():
                 if progress.batches:
                     self._make_metrics(model, valid)
                     last, done = progress.epochs + 1, progress.batches
@@ -225,16 +225,7 @@ class Fitter:
         verbose: int,
         done: int = 0,
     ) -> None:
-        """Trains to the end of an epoch.
-
-        Args:
-            model: the compiled model.
-            last: the epoch, counted from 1.
-            valid: the batches to validate on.
-            callbacks: the callbacks.
-            verbose: as Keras has it.
-            done: number of batches of the first epoch that are done.
-        """
+        """Trains up to epoch `last`; `done` batches of the first epoch are skipped."""
         epochs = self._training.progress.epochs
         if epochs == last:
             return
@@ -256,7 +247,7 @@ class Fitter:
         replicas.wait_for_all(self._strategy)
 
     def _compiled(self) -> tuple[tf.keras.Model, list[tf.keras.callbacks.Callback]]:
-        """Returns a compiled model, and the callbacks that come before the others."""
+        """Returns a compiled model, and the callbacks that come first."""
         config = self._config
         model = self._model_builder.build()
         loss = self.build_loss()
@@ -311,13 +302,13 @@ class LateTensorBoard(tf.keras.callbacks.Callback):
         self._validated: dict[str, Any] = {}
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Keeps the results, or passes them on to TensorBoard."""
         self._validated = logs or {}
         if self._board is not None:
             self._board.on_test_end(logs)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Passes the logs on to TensorBoard, started if need be."""
         if self._board is None:
             self._board = tf.keras.callbacks.TensorBoard(
                 self._directory, write_graph=False
@@ -332,7 +323,7 @@ class LateTensorBoard(tf.keras.callbacks.Callback):
         self._board.on_epoch_end(epoch, logs)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Closes TensorBoard."""
         if self._board is not None:
             self._board.on_train_end(logs)
             self._board = None  # `fit` may be called again.

@@ -1,4 +1,4 @@
-"""The output of a model, by the settings: a score, or a distribution over grades."""
+"""The output of a model: a score, or a distribution over grades."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SEVERAL_SCORES = "ordinal_size"
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """The end of a model.
+    """The output of a model.
 
     Attributes:
         kind: one of `model_config.HEADS`.
@@ -99,7 +99,7 @@ class Head:
         """Checks that a loss fits the output of the model.
 
         Raises:
-            ValueError: if it does not.
+            ValueError: If it does not.
         """
         if _SEVERAL_SCORES in losses.parameters(key):
             raise ValueError(
@@ -143,7 +143,7 @@ def from_config(config: TrainingConfig) -> Head:
     """Returns the head that the settings describe.
 
     Raises:
-        ValueError: if the settings do not fit each other.
+        ValueError: If the settings do not fit each other.
     """
     model, params = config.model, config.loss.params
     kind = model.head or ("grades" if config.loss.loss in _GRADE_LOSSES else "score")

@@ -1,4 +1,4 @@
-"""The batches that a model is fitted to, and validated on."""
+"""Batches of lists for training and validation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ListsDatasets:
             max_padding: maximum ratio of padded to real items, see `BatchedLists`.
 
         Raises:
-            ValueError: if the labels do not fit `label_transform` or `num_grades`.
+            ValueError: If the labels do not fit `label_transform` or `num_grades`.
         """
         options: dict[str, Any] = {
             "label_transform": label_transform,

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.system import child_process, termination
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.training import members
@@ -20,8 +20,8 @@ _ERRORS = {
     kind.__name__: kind
     for kind in (ValueError, FloatingPointError, OSError, MemoryError)
 }
-# What a process sends: a line that it prints; that its first epoch has ended, and it
-# waits for leave to write; that it has finished; or why it has not.
+# The messages of a process: a line that it prints; that its first epoch has ended, and
+# it waits for permission to write; that it has finished; or its error.
 _LINE, _BEGIN, _END, _ERROR = "line", "begin", "end", "error"
 
 
@@ -47,9 +47,9 @@ def train(
         before_writing: called in this process before the first file is written.
 
     Raises:
-        ValueError: if settings or data are wrong.
-        OSError: if a file cannot be read or written, or a process was killed.
-        FloatingPointError: if the loss of a model becomes NaN or infinite.
+        ValueError: If settings or data are wrong.
+        OSError: If a file cannot be read or written, or a process was killed.
+        FloatingPointError: If the loss of a model becomes NaN or infinite.
     """
     waiting = list(enumerate(configs, 1))[::-1]
     numbers: dict[Any, int] = {}
@@ -63,7 +63,7 @@ def train(
                 for pipe in pool.ready():
                     kind, content = _message(pool, pipe)
                     if kind == _LINE:
-                        telling.say(f"[{numbers[pipe]}] {content}")
+                        messages.say(f"[{numbers[pipe]}] {content}")
                     elif kind == _BEGIN:
                         before_writing()
                         pool.send(pipe, None)
@@ -79,7 +79,7 @@ def train(
 
 
 def _let_save(pool: child_process.Pool, before_writing: Callable[[], None]) -> None:
-    """Asks processes to end, and gives them leave to write what they have."""
+    """Asks processes to stop, and permits them to write what they have."""
     pool.stop()
     while len(pool):
         for pipe in pool.ready():
@@ -92,7 +92,7 @@ def _let_save(pool: child_process.Pool, before_writing: Callable[[], None]) -> N
 
 
 def _message(pool: child_process.Pool, pipe: Any) -> tuple[str, Any]:
-    """Returns what a process has sent; that it was killed, if it was."""
+    """Returns a message of a process, or the error that it was killed."""
     try:
         return pool.receive(pipe)
     except child_process.Ended as ended:
@@ -119,7 +119,7 @@ def _work(
     origin: Any,
     threads: tuple[int, int],
 ) -> None:
-    """Trains a model, and tells how that goes."""
+    """Trains a model, and sends its output and its outcome to the parent."""
     tf.config.threading.set_intra_op_parallelism_threads(threads[0])
     tf.config.threading.set_inter_op_parallelism_threads(threads[1])
 
@@ -127,19 +127,19 @@ def _work(
         pipe.send((_BEGIN, None))
         pipe.recv()
 
-    told: tuple[str, Any] = (_END, None)
+    outcome: tuple[str, Any] = (_END, None)
     try:
-        with contextlib.redirect_stdout(_Lines(pipe)), telling.silent():
+        with contextlib.redirect_stdout(_Lines(pipe)), messages.silent():
             train_one(config, origin, before_writing)
-    except Exception as error:  # Whatever it is, the parent tells it.
+    except Exception as error:  # Whatever it is, the parent reports it.
         kind = next((k for k, v in _ERRORS.items() if isinstance(error, v)), None)
         text = str(error) or type(error).__name__
         if isinstance(error, tf.errors.OpError):
             kind = "OSError"
         if kind is None:
             kind, text = "OSError", f"its process failed:\n{traceback.format_exc()}"
-        told = (_ERROR, (kind, text))
-    pipe.send(told)
+        outcome = (_ERROR, (kind, text))
+    pipe.send(outcome)
 
 
 class _Lines(io.TextIOBase):

@@ -1,4 +1,4 @@
-"""The models of an ensemble: their settings, and what is told about them."""
+"""The models of an ensemble: their settings, names and reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def configs(config: TrainingConfig) -> list[TrainingConfig]:
 
 
 def name(config: TrainingConfig, number: int) -> str:
-    """Returns what messages call a model, such as 'Model 2 of 3 (seed 8)'.
+    """Returns the name of a model in messages, as 'Model 2 of 3 (seed 8)'.
 
     Args:
         config: the settings of the ensemble.
@@ -86,7 +86,7 @@ def best_epoch(history: Mapping[str, Sequence[float]], monitor: str) -> int:
 
 
 def report(config: TrainingConfig, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the `metrics.json` of an ensemble says about one of its models.
+    """Returns the entry for a model in the `metrics.json` of its ensemble.
 
     Args:
         config: the settings of the model.

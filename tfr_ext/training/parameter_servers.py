@@ -1,4 +1,4 @@
-"""Training with parameter servers: one process coordinates, others hold and compute.
+"""Training with parameter servers: a chief, weight servers and workers.
 
 The chief runs Keras's `fit`, makes the batches, validates and writes the files. A ps
 holds weights. A worker takes a batch, reads the weights, and applies its gradients to
@@ -22,9 +22,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
+from tfr_ext.core.messages import say, warn
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import clusters, termination
-from tfr_ext.core.telling import say, warn
 from tfr_ext.training.diagnosis import not_finite
 
 NAME = "parameter_server"
@@ -39,7 +39,7 @@ def own_cluster() -> clusters.Cluster:
     """Returns the cluster of TF_CONFIG.
 
     Raises:
-        ValueError: if there is none, it is not one for parameter servers, or Keras does
+        ValueError: If there is none, it is not one for parameter servers, or Keras does
             not train so.
     """
     if not which_keras.IS_KERAS_2:
@@ -61,11 +61,7 @@ def own_cluster() -> clusters.Cluster:
 
 
 def _check_address(own: clusters.Task) -> None:
-    """Checks that no other process has the address of this one, which is fatal.
-
-    Raises:
-        ValueError: if one has.
-    """
+    """Checks that no other process has the address of this one, which is fatal."""
     if own.is_reachable():
         raise ValueError(
             f"Something else listens already at {own.address}, which TF_CONFIG gives "
@@ -74,10 +70,10 @@ def _check_address(own: clusters.Task) -> None:
 
 
 def strategy(cluster: clusters.Cluster) -> tf.distribute.Strategy:
-    """Returns the strategy of the chief, as soon as all others are there.
+    """Returns the strategy of the chief, once all other processes are there.
 
     Raises:
-        ValueError: if the address of this process is not free.
+        ValueError: If the address of this process is not free.
     """
     _check_address(cluster.own)
     for task in cluster.tasks:
@@ -91,13 +87,13 @@ def strategy(cluster: clusters.Cluster) -> tf.distribute.Strategy:
 
 
 def serve(is_finished: Callable[[], bool]) -> None:
-    """Does, as a worker or ps, what the chief wants, until the chief ends.
+    """Serves the chief, as a worker or ps, until it exits.
 
     Args:
-        is_finished: tells whether the chief has finished the run.
+        is_finished: returns whether the chief has finished the run.
 
     Raises:
-        tf.errors.UnavailableError: if the chief ends before it has.
+        tf.errors.UnavailableError: If the chief ends before it has.
     """
     cluster = own_cluster()
     _check_address(cluster.own)
@@ -137,7 +133,7 @@ def _gone(task: clusters.Task) -> tf.errors.UnavailableError:
 
 
 class Feed:
-    """Batches that this process makes, each for whichever worker is free first.
+    """Batches that this process makes, each for the first free worker.
 
     Workers get them from a server of tf.data in this process. So the data need not be
     on their machines, and each batch is trained on once, in no fixed order. The server
@@ -187,7 +183,7 @@ class Feed:
 
 
 class Pace(tf.keras.callbacks.Callback):
-    """Lets `fit` hand out only some steps before they are done, and checks the loss.
+    """Limits how many steps `fit` hands out ahead, and checks the loss.
 
     Otherwise it would hand out a whole epoch at once, and nothing could happen inside.
     """
@@ -202,15 +198,15 @@ class Pace(tf.keras.callbacks.Callback):
         self._handed_out: collections.deque[tuple[int, Any]] = collections.deque()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Forgets the steps of the epoch before."""
         self._epoch = epoch
         self._handed_out.clear()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Waits for an earlier step, and checks its loss.
 
         Raises:
-            FloatingPointError: if the loss of a step is NaN or infinite.
+            FloatingPointError: If the loss of a step is NaN or infinite.
         """
         self._handed_out.append((batch, logs))
         if len(self._handed_out) > self._most:
@@ -223,10 +219,10 @@ class Pace(tf.keras.callbacks.Callback):
             self._check(loss, f"about batch {done + 1}")
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Checks the loss of the epoch.
 
         Raises:
-            FloatingPointError: if the loss of the epoch is NaN or infinite.
+            FloatingPointError: If the loss of the epoch is NaN or infinite.
         """
         self._check((logs or {}).get("loss", 0.0), "in one of the last batches")
 
@@ -256,7 +252,7 @@ class ValidationHere(tf.keras.callbacks.Callback):
         self._aside = concurrent.futures.ThreadPoolExecutor(1)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Validates, and adds the results to the logs."""
         weights = self.model.get_weights()
         found = self._aside.submit(self._evaluated, weights).result()
         if logs is not None:
@@ -270,7 +266,7 @@ class ValidationHere(tf.keras.callbacks.Callback):
 
 
 def join(strategy: tf.distribute.Strategy) -> None:
-    """Waits until the workers have done all steps that were handed out."""
+    """Waits until the workers have done all steps handed out."""
     tf.distribute.coordinator.ClusterCoordinator(strategy).join()
 
 
@@ -279,7 +275,7 @@ def watched_workers(cluster: clusters.Cluster) -> Iterator[None]:
     """Reports lost and returning workers; aborts when none is left.
 
     Raises:
-        tf.errors.UnavailableError: in the middle of the work, if none is left.
+        tf.errors.UnavailableError: In the middle of the work, if none is left.
     """
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The devices and machines that train, and the replicas of a model on them."""
+"""Distribution strategies, the choice of GPUs, and agreement among workers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say
 from tfr_ext.training import parameter_servers
 
 
@@ -24,7 +24,7 @@ def strategy(name: str) -> tf.distribute.Strategy | None:
             chief's.
 
     Raises:
-        ValueError: if TF_CONFIG does not describe such a cluster.
+        ValueError: If TF_CONFIG does not describe such a cluster.
     """
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
@@ -36,13 +36,13 @@ def strategy(name: str) -> tf.distribute.Strategy | None:
 
 
 def serves(name: str) -> bool:
-    """Tells whether this process is to serve one that trains, as a worker or ps.
+    """Returns whether this process serves one that trains, as a worker or ps.
 
     Args:
         name: as in `strategy`.
 
     Raises:
-        ValueError: if TF_CONFIG does not describe such a cluster.
+        ValueError: If TF_CONFIG does not describe such a cluster.
     """
     if name != parameter_servers.NAME:
         return False
@@ -50,7 +50,7 @@ def serves(name: str) -> bool:
 
 
 def has_servers(strategy: tf.distribute.Strategy | None) -> bool:
-    """Tells whether workers train, each for itself, with weights on servers."""
+    """Returns whether workers train independently, with weights on servers."""
     return isinstance(strategy, tf.distribute.ParameterServerStrategy)
 
 
@@ -73,7 +73,7 @@ def scope(strategy: tf.distribute.Strategy | None) -> contextlib.AbstractContext
 
 
 def is_writer(strategy: tf.distribute.Strategy | None) -> bool:
-    """Tells whether this process writes the files.
+    """Returns whether this process writes the files.
 
     Among several workers it is the chief, or worker 0 if there is no chief.
     """
@@ -88,7 +88,7 @@ def is_writer(strategy: tf.distribute.Strategy | None) -> bool:
 
 
 class Agreement:
-    """Lets all workers do something after the same batch.
+    """Makes all workers act after the same batch.
 
     Attributes:
         every: number of batches from one question to the next.
@@ -145,20 +145,20 @@ def choose_gpus(
         are_wanted: whether to say why it sees no GPU, if it sees none.
 
     Raises:
-        ValueError: if it does not see one of them, or it is too late to choose.
+        ValueError: If it does not see one of them, or it is too late to choose.
     """
     seen = tf.config.list_physical_devices("GPU")
-    told = f"`gpus={','.join(map(str, numbers))}`"
+    formatted = f"`gpus={','.join(map(str, numbers))}`"
     if not seen:
         if numbers:
-            raise ValueError(f"{told}: TensorFlow sees no GPU, as {why_none()}.")
+            raise ValueError(f"{formatted}: TensorFlow sees no GPU, as {why_none()}.")
         if are_wanted or _has_driver():
             say(f"TensorFlow sees no GPU, as {why_none()}. Training uses the CPU.")
         return
     missing = [number for number in numbers if number >= len(seen)]
     if missing:
         raise ValueError(
-            f"{told}: there is no GPU {missing[0]}. TensorFlow sees {len(seen)}, "
+            f"{formatted}: there is no GPU {missing[0]}. TensorFlow sees {len(seen)}, "
             f"numbered from 0{_hidden()}."
         )
     chosen = [seen[number] for number in numbers] or seen
@@ -170,7 +170,7 @@ def choose_gpus(
                 tf.config.experimental.set_memory_growth(gpu, memory_growth)
     except RuntimeError as error:
         raise ValueError(
-            f"{told} and {given('memory_growth', memory_growth)} can be set only "
+            f"{formatted} and {given('memory_growth', memory_growth)} can be set only "
             "before TensorFlow uses a device in this process."
         ) from error
 

@@ -1,4 +1,4 @@
-"""Builds the model of a run, and gives it the weights of the best epoch."""
+"""Rebuilds the model of a run, with the weights of its best epoch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOISE_SEED = 1 << 16
 def builder(
     config: TrainingConfig, splits: data_splits.Splits, head: heads.Head
 ) -> RankingModelBuilder:
-    """Returns what builds the model of a run.
+    """Returns the builder of the model of a run.
 
     Args:
         config: the settings.
@@ -46,7 +46,7 @@ def builder(
 def _transforms(
     config: TrainingConfig, splits: data_splits.Splits
 ) -> FeatureTransforms | None:
-    """Returns what the model does with features before it scores items."""
+    """Returns the transforms of features that precede the scorer."""
     names, noise = list(config.model.feature_transforms), config.model.feature_noise
     missing = config.data.missing if config.data.keeps_missing else None
     layers = []
@@ -70,7 +70,7 @@ def best_model(
         head: the output, with its values.
 
     Raises:
-        ValueError: if there is no checkpoint, or it cannot be read.
+        ValueError: If there is no checkpoint, or it cannot be read.
     """
     if config.num_models > 1:
         models = [best_model(one, splits, head) for one in members.configs(config)]

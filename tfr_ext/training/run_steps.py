@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfr_ext import losses
+from tfr_ext.core.messages import say, warn
 from tfr_ext.core.settings import given
-from tfr_ext.core.telling import say, warn
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.evaluation import queries
 from tfr_ext.runs import outputs
@@ -23,7 +23,7 @@ from tfr_ext.training.diagnosis import label_fit
 
 
 class RunInputs:
-    """The data of a run, and what follows from data and settings.
+    """Inputs of a training run: the data, and what follows from it.
 
     The models of an ensemble share it.
 
@@ -45,7 +45,7 @@ class RunInputs:
             given: lists in memory, if there are any.
 
         Raises:
-            ValueError: if a setting is wrong.
+            ValueError: If a setting is wrong.
         """
         self._config = config
         self.given = given
@@ -56,8 +56,8 @@ class RunInputs:
         """Reads the data, if that has not been done.
 
         Raises:
-            ValueError: if it has errors, or does not fit the settings.
-            OSError: if it cannot be read.
+            ValueError: If it has errors, or does not fit the settings.
+            OSError: If it cannot be read.
         """
         if hasattr(self, "splits"):
             return
@@ -70,12 +70,12 @@ class RunInputs:
 
     @property
     def loss_params(self) -> dict[str, Any]:
-        """The parameters that the loss gets. The first call tells what looks wrong."""
+        """The parameters of the loss. The first access prints warnings."""
         return self._highest_and_params[1]
 
     @property
     def convention(self) -> queries.Convention:
-        """What the metrics mean."""
+        """The convention of the metrics, with the highest label."""
         highest = self._highest_and_params[0]
         return dataclasses.replace(self.checked.convention, max_label=highest)
 
@@ -90,8 +90,8 @@ class RunInputs:
         label_fit.check_max_label(key, params, everything)
         if label_fit.needs_max_label(key, params):
             params = {**params, "max_label": highest}
-            told = given("params['max_label']", highest)
-            say(f"Using {told}, as none is given.")
+            formatted = given("params['max_label']", highest)
+            say(f"Using {formatted}, as none is given.")
         loss = losses.get(key, **params)
         for caveat in loss.caveats():
             warn(f"{key} {caveat}.")
@@ -120,7 +120,7 @@ def write_report(
         inputs: the data.
         files: the files of the run.
         trained: the model and its history.
-        models: of an ensemble, what is told about each of its models.
+        models: the reports on the models of an ensemble.
 
     Returns:
         The mean of each metric, by split.

@@ -34,7 +34,7 @@ def learning_rate(
         `initial` itself, or a Keras schedule of optimizer steps.
 
     Raises:
-        ValueError: if the string has none of these forms.
+        ValueError: If the string has none of these forms.
 
     Examples:
         >>> rate = learning_rate('step:2:0.1', 1.0, steps_per_epoch=5, num_epochs=9)
@@ -87,7 +87,7 @@ def loss_parameter(
         A Keras schedule of optimizer steps.
 
     Raises:
-        ValueError: if the string has none of these forms, or the schedule never reaches
+        ValueError: If the string has none of these forms, or the schedule never reaches
             the limit.
 
     Examples:
@@ -126,11 +126,7 @@ def loss_parameter(
 
 
 def _numbers(texts: Sequence[str]) -> list[float]:
-    """Returns numbers that a float32 holds.
-
-    Raises:
-        ValueError: if a text is no such number.
-    """
+    """Returns numbers that a float32 holds."""
     return [
         checks.between("number", float(text), -_LARGEST, _LARGEST) for text in texts
     ]
@@ -157,7 +153,7 @@ def loss_parameters(
         All parameters, with schedules.
 
     Raises:
-        ValueError: if the loss has no such parameter, the parameter takes no schedule,
+        ValueError: If the loss has no such parameter, the parameter takes no schedule,
             or the form is unknown.
 
     Examples:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.core.settings import given
 from tfr_ext.training import fitter, parameter_servers
 
@@ -26,7 +26,7 @@ def check_callbacks(callbacks: Sequence[tf.keras.callbacks.Callback]) -> None:
     """Checks that none wants to be called for each batch, whose results are elsewhere.
 
     Raises:
-        ValueError: if one does.
+        ValueError: If one does.
     """
     for callback in callbacks:
         if callback._implements_train_batch_hooks() and not callback._supports_tf_logs:
@@ -48,7 +48,7 @@ class ServedFitter(fitter.Fitter):
             **kwargs: see `Fitter`.
 
         Raises:
-            ValueError: see `Fitter`, or if a callback wants to be called for each
+            ValueError: See `Fitter`, or if a callback wants to be called for each
                 batch.
         """
         super().__init__(*args, **kwargs)
@@ -56,11 +56,11 @@ class ServedFitter(fitter.Fitter):
         self._cluster = parameter_servers.own_cluster()
 
     def train_and_validate(self, verbose: int = 0) -> Any:
-        """See `Fitter`."""
+        """Trains, validates after each epoch, and returns the best epoch's model."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(parameter_servers.watched_workers(self._cluster))
             for text in _HIDDEN:
-                stack.enter_context(telling.without_logged(text))
+                stack.enter_context(messages.without_logged(text))
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", _OPTIONS)
             # Keras shows no bar, which would wait for each step.

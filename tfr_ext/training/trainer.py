@@ -1,4 +1,4 @@
-"""Training as settings describe it: from data to an evaluated and exported model."""
+"""Trains as the settings say: from data to an evaluated and exported model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import process_state
-from tfr_ext.core.telling import say
 from tfr_ext.models.combination import combined_model
 from tfr_ext.runs import outputs
 from tfr_ext.runs.run_directory import RunDirectory
@@ -40,7 +40,7 @@ from tfr_ext.training import (
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """What a training run returns.
+    """Result of a training run.
 
     Attributes:
         metrics: the mean of each metric, by split ('valid' and 'test'); empty for a
@@ -64,7 +64,7 @@ class TrainingResult:
         """A model with the weights of the best epoch, whose output is `[batch, list]`.
 
         Raises:
-            ValueError: if a finished run was found whose checkpoints are gone.
+            ValueError: If a finished run was found whose checkpoints are gone.
         """
         return self.load_model()
 
@@ -94,9 +94,9 @@ def train(
         The metrics, the history, the best model and where the files are.
 
     Raises:
-        ValueError: if settings or data are wrong, or `model_dir` holds something else.
-        OSError: if a file cannot be read or written.
-        FloatingPointError: if the loss becomes NaN or infinite.
+        ValueError: If settings or data are wrong, or `model_dir` holds something else.
+        OSError: If a file cannot be read or written.
+        FloatingPointError: If the loss becomes NaN or infinite.
 
     Examples:
         >>> import tempfile
@@ -120,7 +120,7 @@ def train(
         raise ValueError("`model_dir` must be given: training writes its files there.")
     with contextlib.ExitStack() as stack:
         if config.verbose == "silent":
-            stack.enter_context(telling.issuing_warnings())
+            stack.enter_context(messages.issuing_warnings())
         stack.enter_context(process_state.as_before())
         return _train(config, splits, callbacks)
 
@@ -130,7 +130,7 @@ def _train(
     splits: data_splits.Splits | None,
     callbacks: Sequence[tf.keras.callbacks.Callback],
 ) -> TrainingResult:
-    """Trains, or serves those that do; see `train`."""
+    """Trains, or serves the processes that train."""
     _choose_devices(config)
     if replicas.serves(config.strategy):
         parameter_servers.serve(lambda: RunDirectory(config).is_finished)
@@ -187,15 +187,6 @@ class _Run:
         callbacks: Sequence[tf.keras.callbacks.Callback] = (),
         before_writing: Callable[[], None] = lambda: None,
     ):
-        """Initialises the run; nothing is read or written.
-
-        Args:
-            config: the settings.
-            strategy: the strategy, if there is one.
-            inputs: the data.
-            callbacks: further callbacks for `fit`.
-            before_writing: called before this run writes its first file.
-        """
         assert config.model_dir is not None
         self._config = config
         self._strategy = strategy
@@ -244,18 +235,14 @@ class _Run:
         )
 
     def _begin(self) -> None:
-        """Claims the directory, before anything is written; the first call counts."""
+        """Claims the directory before anything is written; later calls do nothing."""
         self._before_writing()
         self._directory.begin()
 
     def _train_members(self) -> tuple[checkpoints.Trained, list[dict[str, Any]]]:
-        """Trains the models of an ensemble.
-
-        Returns:
-            The ensemble, and what its `metrics.json` says about each model.
-        """
+        """Trains the models of an ensemble; returns it and their reports."""
         config, inputs = self._config, self._inputs
-        assert inputs.loss_params is not None  # Warnings are told once for all models.
+        assert inputs.loss_params is not None  # Warns once, for all models.
         configs = members.configs(config)
         if config.parallel_models > 1:
             member_processes.train(
@@ -270,15 +257,17 @@ class _Run:
                 say(f"{name}:")
             tf.keras.utils.set_random_seed(one.data.seed)
             run = _Run(one, self._strategy, inputs, self._callbacks, self._begin)
-            with telling.silent():
+            with messages.silent():
                 results.append(run.train_alone())
             found = outputs.read_metrics(run._directory.files.path("metrics.json"))
             models.append(members.report(one, found))
             value = found["valid"].get(config.monitor)
-            told = "" if value is None else f"; there, {config.monitor} is {value:.4f}"
+            formatted = (
+                "" if value is None else f"; there, {config.monitor} is {value:.4f}"
+            )
             say(
                 f"{name}: best epoch by validation {config.monitor}: "
-                f"{found['best_epoch']} of {found['epochs']}{told}."
+                f"{found['best_epoch']} of {found['epochs']}{formatted}."
             )
         history = members.mean_history([one.history for one in results])
         model = combined_model([one.model for one in results], config.ensemble)

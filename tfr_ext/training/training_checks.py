@@ -26,7 +26,7 @@ from tfr_ext.training.diagnosis import label_fit
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """What the settings say before any data is read."""
+    """The settings, checked before any data is read."""
 
     loss_params: dict[str, Any]
     head: heads.Head
@@ -40,7 +40,7 @@ def check(config: TrainingConfig) -> Checked:
     """Checks the settings that need no data.
 
     Raises:
-        ValueError: if a setting is wrong, or two settings do not fit each other.
+        ValueError: If a setting is wrong, or two settings do not fit each other.
     """
     head = heads.from_config(config)
     check_loss(config, head)
@@ -64,7 +64,7 @@ def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> 
     """Builds the loss and, with `trace`, its graph, to find wrong parameters at once.
 
     Raises:
-        ValueError: if either fails.
+        ValueError: If either fails.
     """
     key, forms = config.loss.loss, config.loss.schedules
     try:
@@ -85,27 +85,29 @@ def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> 
             # Only traced, not run: a random loss would draw its first numbers.
             tf.function(loss).get_concrete_function(*head.example())
     except (AttributeError, ImportError, TypeError, ValueError) as error:
-        told = [given("loss", key)]
+        formatted = [given("loss", key)]
         if config.loss.lambda_weight:
-            told.append(given("lambda_weight", config.loss.lambda_weight))
+            formatted.append(given("lambda_weight", config.loss.lambda_weight))
         for name in ("lambda_weight_params", "params", "schedules"):
             values = getattr(config.loss, name)
-            told += [given(f"{name}[{n!r}]", v) for n, v in values.items()]
-        raise ValueError(f"{' '.join(told)}: {_of_loss(str(error), config)}") from error
+            formatted += [given(f"{name}[{n!r}]", v) for n, v in values.items()]
+        raise ValueError(
+            f"{' '.join(formatted)}: {_of_loss(str(error), config)}"
+        ) from error
 
 
 def _of_loss(text: str, config: TrainingConfig) -> str:
     """Returns a message of a loss in which its parameters are named as such."""
     names = {place.name for place in places(TrainingConfig)} - {"head"}
 
-    def told(match: re.Match[str]) -> str:
+    def formatted(match: re.Match[str]) -> str:
         name = match[1]
         if name not in names:
             return match[0]
         of_weight = name in config.loss.lambda_weight_params
         return f"`{'lambda_weight_params' if of_weight else 'params'}['{name}']`"
 
-    return re.sub(r"`(\w+)`", told, text)
+    return re.sub(r"`(\w+)`", formatted, text)
 
 
 def network(config: TrainingConfig, head: heads.Head) -> Scorer:
@@ -143,8 +145,8 @@ def check_data(config: TrainingConfig) -> None:
     """Reads the data as training does, and checks that it fits the settings.
 
     Raises:
-        ValueError: if it does not fit, or has errors.
-        OSError: if it cannot be read.
+        ValueError: If it does not fit, or has errors.
+        OSError: If it cannot be read.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         splits = data_splits.load(config.data)

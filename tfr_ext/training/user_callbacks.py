@@ -30,7 +30,7 @@ def find(name: str) -> _Make:
         the result is something else.
 
     Raises:
-        ValueError: if there is no such module, it has nothing of that name, or that is
+        ValueError: If there is no such module, it has nothing of that name, or that is
             not a callback of the Keras that `tf.keras` is.
 
     Examples:
@@ -41,27 +41,27 @@ def find(name: str) -> _Make:
         ValueError: `callbacks='tensorflow.keras.callbacks:Patience'`: the module has no
         'Patience'.
     """
-    told = given("callbacks", name)
+    formatted = given("callbacks", name)
     module, _, attribute = name.partition(":")
     if not attribute.isidentifier() or not module.replace(".", "").isidentifier():
         raise ValueError(
-            f"{told} must have the form module:Class, or module:function of a function "
-            "that returns a callback."
+            f"{formatted} must have the form module:Class, or module:function of a "
+            "function that returns a callback."
         )
-    found = getattr(_imported(module, told), attribute, None)
+    found = getattr(_imported(module, formatted), attribute, None)
     if found is None:
-        raise ValueError(f"{told}: the module has no {attribute!r}.")
+        raise ValueError(f"{formatted}: the module has no {attribute!r}.")
     if not callable(found):
-        raise ValueError(f"{told} is {found!r}, expected a class or a function.")
+        raise ValueError(f"{formatted} is {found!r}, expected a class or a function.")
     if isinstance(found, type):
-        _check(found, told)
+        _check(found, formatted)
 
     def make() -> tf.keras.callbacks.Callback:
         try:
             made = found()
         except Exception as error:
-            raise ValueError(f"{told} failed: {_described(error)}") from error
-        _check(type(made), told)
+            raise ValueError(f"{formatted} failed: {_described(error)}") from error
+        _check(type(made), formatted)
         return made
 
     return make
@@ -71,13 +71,13 @@ def check_objects(callbacks: Sequence[Any]) -> None:
     """Checks that all are callbacks of the Keras that `tf.keras` is.
 
     Raises:
-        ValueError: if an object is something else.
+        ValueError: If an object is something else.
     """
     for number, callback in enumerate(callbacks):
         _check(type(callback), f"`callbacks[{number}]`")
 
 
-def _imported(module: str, told: str) -> Any:
+def _imported(module: str, formatted: str) -> Any:
     """Imports a module."""
     # Python adds it for a program started with -m, but not for a console script.
     if not {"", os.getcwd()} & {*sys.path}:
@@ -87,25 +87,29 @@ def _imported(module: str, told: str) -> Any:
     except ModuleNotFoundError as error:
         if f"{module}.".startswith(f"{error.name}."):
             raise ValueError(
-                f"{told}: there is no module {error.name!r}, neither in the working "
-                "directory nor installed."
+                f"{formatted}: there is no module {error.name!r}, neither in the "
+                "working directory nor installed."
             ) from None
-        raise ValueError(f"{told} cannot be imported: {_described(error)}") from error
+        raise ValueError(
+            f"{formatted} cannot be imported: {_described(error)}"
+        ) from error
     except Exception as error:
-        raise ValueError(f"{told} cannot be imported: {_described(error)}") from error
+        raise ValueError(
+            f"{formatted} cannot be imported: {_described(error)}"
+        ) from error
 
 
-def _check(cls: type, told: str) -> None:
+def _check(cls: type, formatted: str) -> None:
     """Raises a ValueError if a class is not one of callbacks."""
     if issubclass(cls, tf.keras.callbacks.Callback):
         return
     if which_keras.is_of_other(cls):
         raise ValueError(
-            f"{told} is a callback of {which_keras.other_name()}, but training uses "
-            f"{which_keras.name()}. Take it from `tf.keras`."
+            f"{formatted} is a callback of {which_keras.other_name()}, but training "
+            f"uses {which_keras.name()}. Take it from `tf.keras`."
         )
     raise ValueError(
-        f"{told} gives an object of {cls.__qualname__}, expected a callback of "
+        f"{formatted} gives an object of {cls.__qualname__}, expected a callback of "
         f"{which_keras.name()}, which is `tf.keras.callbacks.Callback`."
     )
 

@@ -72,7 +72,7 @@ def soft_positions(
     def positions(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         blocks = _Blocks(x, elements)
         split = [blocks.split(x), blocks.split(mask)]
-        # Of one block it stays; of more than one it is made again.
+        # The kernel of a single block is kept; those of several are made again.
         kept = kernel_of(x, mask) if blocks.are_one else None
 
         def solve(x: tf.Tensor, mask: tf.Tensor) -> _Solution:
@@ -116,13 +116,13 @@ class _Blocks:
         self.are_one = isinstance(self._number, int) and self._number == 1
 
     def spec(self, *outer: int, any_size: bool = False) -> tf.TensorSpec:
-        """Returns what the tensors of a block are like, after outer dimensions."""
+        """Returns the spec of the tensors of a block, after outer dimensions."""
         length = self._length if isinstance(self._length, int) else None
         size = None if any_size else self._like.shape[1]
         return tf.TensorSpec([*outer, length, size], self._like.dtype)
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns `[blocks, lists, list]` of `[batch, list]`; what is added is 0."""
+        """Returns `[blocks, lists, list]` of `[batch, list]`, padded with zeros."""
         if self.are_one:
             return x
         padded = tf.pad(x, [[0, self._number * self._length - self._batch], [0, 0]])
@@ -130,7 +130,7 @@ class _Blocks:
         return tf.reshape(padded, [self._number, self._length, size])
 
     def map(self, function: Callable, tensors: Sequence[tf.Tensor], specs: Any) -> Any:
-        """Returns what a function gives of each block, which `specs` describes."""
+        """Returns the results of a function for each block, which `specs` describes."""
         if self.are_one:
             return function(*tensors)
         return tf.map_fn(
@@ -150,7 +150,7 @@ class _Blocks:
 
 
 class _Solution(NamedTuple):
-    """What the iterations give.
+    """Result of the iterations.
 
     Attributes:
         positions: of the items, `[batch, list]`.
@@ -229,5 +229,5 @@ def _adjoint(
         ),
         y * tf.concat([[ranks], ones[:1], each_v, ones[1:]], axis=0),
     )
-    # What is left: the first scaling, exp(-x^2 / regularization).
+    # The rest: the first scaling, exp(-x^2 / regularization).
     return (2 / kernel.regularization) * (sums - problem.x * of_first)

@@ -74,7 +74,7 @@ class Kernel(abc.ABC):
     """Products with the kernel and with plans; scalings are numbers or logarithms."""
 
     def __init__(self, problem: Problem, regularization: float):
-        """Makes what products need."""
+        """Initialises the kernel of a problem."""
         self.problem, self.regularization = problem, regularization
 
     @abc.abstractmethod
@@ -141,19 +141,19 @@ class Rows(Kernel):
         return self._of_item * tf.exp(tf.square(self.problem.x) / -self.regularization)
 
     def of_ranks(self, u: tf.Tensor) -> tf.Tensor:
-        """See `Kernel`; 0 at padding."""
+        """Returns the scaling of the ranks, 0 at padding."""
         return self._of_rank / self._transposed_product(u)
 
     def of_items(self, v: tf.Tensor) -> tf.Tensor:
-        """See `Kernel`; 0 at padding."""
+        """Returns the scaling of the items, 0 at padding."""
         return self._of_item / self._product(v)
 
     def to_items(self, u: tf.Tensor, v: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        """See `Kernel`."""
+        """Returns `sum_j P_ij values_j`."""
         return u * self._product(v * values)
 
     def to_ranks(self, u: tf.Tensor, v: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        """See `Kernel`."""
+        """Returns `sum_i P_ij values_i`."""
         return v * self._transposed_product(u * values)
 
     def _product(self, v: tf.Tensor) -> tf.Tensor:
@@ -181,8 +181,8 @@ class Whole(Rows):
     def sums_to_items(
         self, u: tf.Tensor, v: tf.Tensor, factors: tf.Tensor, values: tf.Tensor
     ) -> tf.Tensor:
-        """See `Kernel`."""
-        # Of one large product, many times as fast as of many.
+        """Returns the sum of `factors * to_items(u, v, values)` over dimension 0."""
+        # One large product is many times as fast as many small ones.
         right = tf.transpose(v * values, [1, 0, 2])
         products = tf.matmul(right, self._kernel, transpose_b=True)
         return tf.reduce_sum(tf.transpose(u * factors, [1, 0, 2]) * products, axis=1)
@@ -206,17 +206,17 @@ class Logs(Kernel):
         self._log_mass = -tf.math.log(problem.count)
 
     def first(self) -> tf.Tensor:
-        """See `Kernel`."""
+        """Returns the log-scaling of the items to begin with."""
         return tf.where(self.problem.is_item, self._log_mass, sinkhorn.NOTHING)
 
     def of_ranks(self, log_u: tf.Tensor) -> tf.Tensor:
-        """See `Kernel`."""
+        """Returns the log-scaling of the ranks that gives them their mass."""
         terms = self._log_kernel + log_u[:, :, tf.newaxis]
         log_v = self._log_mass - tf.reduce_logsumexp(terms, axis=1)
         return tf.where(self.problem.is_rank, log_v, sinkhorn.NOTHING)
 
     def of_items(self, log_v: tf.Tensor) -> tf.Tensor:
-        """See `Kernel`."""
+        """Returns the log-scaling of the items that gives them their mass."""
         terms = self._log_kernel + log_v[:, tf.newaxis, :]
         log_u = self._log_mass - tf.reduce_logsumexp(terms, axis=2)
         return tf.where(self.problem.is_item, log_u, sinkhorn.NOTHING)
@@ -224,13 +224,13 @@ class Logs(Kernel):
     def to_items(
         self, log_u: tf.Tensor, log_v: tf.Tensor, values: tf.Tensor
     ) -> tf.Tensor:
-        """See `Kernel`."""
+        """Returns `sum_j P_ij values_j`."""
         return tf.linalg.matvec(self._plan(log_u, log_v), values)
 
     def to_ranks(
         self, log_u: tf.Tensor, log_v: tf.Tensor, values: tf.Tensor
     ) -> tf.Tensor:
-        """See `Kernel`."""
+        """Returns `sum_i P_ij values_i`."""
         return tf.linalg.matvec(self._plan(log_u, log_v), values, transpose_a=True)
 
     def _plan(self, log_u: tf.Tensor, log_v: tf.Tensor) -> tf.Tensor:

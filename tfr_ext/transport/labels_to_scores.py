@@ -117,7 +117,7 @@ class RankingTransport(Declared):
         dtype = scores.dtype
         labels, scores = (tf.cast(x, tf.float64) for x in (labels, scores))
         target = softmax(labels, mask)
-        # Of the largest floats the gap, or the product, is too large for one.
+        # The gap, or the product, of the largest floats is not finite.
         largest = -_LEAST_LOG_PROBABILITY / self.score_scale
         scores = tf.clip_by_value(scores, -largest, largest)
         prediction = softmax(self.score_scale * scores, mask)

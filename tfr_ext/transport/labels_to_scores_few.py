@@ -41,14 +41,14 @@ _UNROLLED = 5
 # All products must lie between 1 / _MOST and this. What underflows in the kernel,
 # exp(-708), is then less than exp(-150) of the product that lacks it.
 _MOST = 1e120
-# Of the cost within a label over the regularization: 1 / (1 - a) must be finite.
+# The least cost within a label over the regularization: 1 / (1 - a) must be finite.
 _LEAST_PENALTY = 1e-100
 # The same for copies by label, which also have products at items of other labels.
 _MOST_PENALTY_OF_COPIES = 100.0
 
 
 class Solution(NamedTuple):
-    """The end of an iteration, and whether it can be used.
+    """Result of an iteration, and whether it can be used.
 
     Attributes:
         usable: a scalar, False if a list has too many labels, or a number was out of
@@ -164,16 +164,6 @@ class _Kernel(abc.ABC):
         cost: RankingCost,
         regularization: float,
     ):
-        """Initialises the kernel.
-
-        Args:
-            labels: `[batch, list]`, 0 at padding.
-            grades: all distinct labels of a list, -1 where it has fewer,
-                `[batch, labels]`.
-            mask: True at real items, `[batch, list]`.
-            cost: the ranking cost.
-            regularization: positive.
-        """
         self._dtype = labels.dtype
         self._real = tf.cast(mask, labels.dtype)
         self._padding = 1 - self._real
@@ -181,18 +171,12 @@ class _Kernel(abc.ABC):
         # 1 - a
         self._rest = -math.expm1(-self._penalty)
         places = cost.positions(tf.maximum(grades, 0)) / regularization
-        # Padding is like no item: below -1, the label that does not exist.
+        # Padding gets a label below -1, which stands for a missing label.
         self._set_up(labels - 2 * self._padding, grades, places)
 
     @abc.abstractmethod
     def _set_up(self, marked: tf.Tensor, grades: tf.Tensor, places: tf.Tensor) -> None:
-        """Prepares the products.
-
-        Args:
-            marked: labels, -2 at padding, `[batch, list]`.
-            grades: `[batch, labels]`.
-            places: where the grades are on the line, over the regularization.
-        """
+        """Prepares the products; `marked` labels are -2 at padding."""
 
     @abc.abstractmethod
     def _numbers(self, x: tf.Tensor) -> tf.Tensor:
@@ -213,12 +197,6 @@ class _Kernel(abc.ABC):
 
         Labels that do not exist have no items to add. The product at them is not 0 but
         the sum over all items, so that one may divide by it.
-
-        Args:
-            places: of the labels at which the product is.
-            others: of the labels of the items.
-            same: 1 where both are one label, else 0.
-            exists: 1 where the first exist, else 0.
         """
         costs = tf.abs(places - others) + self._penalty * same
         return tf.exp(-costs * exists) / self._rest

@@ -96,7 +96,7 @@ class RankingKernel:
         )
         number = tf.cumsum(tf.cast(starts, tf.int32), axis=1)
         rows = tf.range(batch)[:, tf.newaxis] * size
-        # Of each item, in the order of the items, its group counted over the batch.
+        # The group of each item, in the items' order, counted over the batch.
         flat = tf.scatter_nd(
             tf.reshape(order + rows, [-1, 1]),
             tf.reshape(number + rows, [-1]),

@@ -26,7 +26,7 @@ NOTHING = -1e37
 
 
 class Potentials(NamedTuple):
-    """What Sinkhorn's iteration ends with, `[batch, list]` each, 0 at padding.
+    """Result of Sinkhorn's iteration, `[batch, list]` each, 0 at padding.
 
     Attributes:
         log_u: log of the scaling of the prediction.

@@ -1,1 +1,1 @@
-"""What a process asks of the operating system."""
+"""Processes, threads, locks and signals."""

@@ -47,7 +47,7 @@ class Pool:
             process.join()
 
     def __len__(self) -> int:
-        """Returns the number of processes, without those that were joined."""
+        """Returns the number of processes that were not joined."""
         return len(self._processes)
 
     def start(self, work: Callable[..., None], *arguments: Any) -> Any:
@@ -76,10 +76,10 @@ class Pool:
             pipe.send(message)
 
     def receive(self, pipe: Any) -> Any:
-        """Returns what a process has sent.
+        """Returns a message of a process.
 
         Raises:
-            Ended: if it has ended instead.
+            Ended: If it has ended instead.
         """
         try:
             return pipe.recv()
@@ -110,7 +110,7 @@ class Pool:
 
 
 def tasks(pipe: Any) -> Iterator[Any]:
-    """Yields, in a process of a pool, what it is sent, until its parent ends."""
+    """Yields, in a process of a pool, the tasks sent to it, until its parent ends."""
     with contextlib.suppress(EOFError):
         while True:
             yield pipe.recv()
@@ -124,7 +124,7 @@ def _context(preloaded: Sequence[str]) -> Any:
     """
     found: Any = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(list(preloaded))
-    # It would take the mask off, were it started later.
+    # Started later, it would lift the mask.
     resource_tracker.ensure_running()
     # Hides Ctrl-C from all of them: they end with this process instead.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -136,9 +136,9 @@ def _context(preloaded: Sequence[str]) -> Any:
 
 
 def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
-    """Does the work of a process."""
+    """Does the work of a child process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    termination.obey()
+    termination.handle_sigterm()
     try:
         with contextlib.suppress(BrokenPipeError):  # The parent has ended.
             work(pipe, *arguments)

@@ -1,4 +1,4 @@
-"""The processes that the environment variable TF_CONFIG lists.
+"""The cluster of processes that the environment variable TF_CONFIG describes.
 
 >>> cluster = parsed('{"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"]}, '
 ...                  '"task": {"type": "worker", "index": 1}}')
@@ -43,7 +43,7 @@ class Task:
         return self.address.rpartition(":")[0]
 
     def is_reachable(self) -> bool:
-        """Tells whether a process listens at its address."""
+        """Returns whether a process listens at its address."""
         host, _, port = self.address.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
@@ -77,7 +77,7 @@ def from_environment() -> Cluster | None:
     """Returns the cluster that TF_CONFIG describes; None if it is not set.
 
     Raises:
-        ValueError: if it has another form.
+        ValueError: If it has another form.
     """
     text = os.environ.get(VARIABLE)
     return parsed(text) if text else None
@@ -87,7 +87,7 @@ def parsed(text: str) -> Cluster:
     """Returns the cluster that a text describes.
 
     Raises:
-        ValueError: if it has another form.
+        ValueError: If it has another form.
     """
     try:
         found = json.loads(text)

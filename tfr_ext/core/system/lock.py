@@ -1,4 +1,4 @@
-"""Admits one process at a time to a directory, or to a file that it writes."""
+"""Locks a directory or a file, for one process at a time."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def alone(directory: str, work: str) -> Iterator[None]:
         work: what the process does there, such as 'training', for messages.
 
     Raises:
-        ValueError: if another process holds the lock, or may hold it.
-        OSError: if this user cannot make files there.
+        ValueError: If another process holds the lock, or may hold it.
+        OSError: If this user cannot make files there.
     """
     check_may_write(directory)
     with _held(directory, _NAME, work, f"is at work in {directory}", "directory"):
@@ -50,7 +50,7 @@ def alone_with(path: str, work: str) -> Iterator[None]:
         work: what the process does, such as 'ranking', for messages.
 
     Raises:
-        ValueError: if another process holds the lock, or may hold it.
+        ValueError: If another process holds the lock, or may hold it.
     """
     directory, name = os.path.split(os.path.realpath(path))
     # Killed processes leave it as they leave what they write aside.
@@ -92,7 +92,7 @@ def _locked(path: str, work: str) -> int:
     """Returns the descriptor of a file that is locked and still exists.
 
     Raises:
-        BlockingIOError: if another process holds the lock.
+        BlockingIOError: If another process holds the lock.
     """
     deadline = time.monotonic() + _SECONDS
     while True:

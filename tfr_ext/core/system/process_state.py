@@ -1,11 +1,11 @@
-"""What training would leave changed in its process: random numbers and graphs.
+"""Undoes what training changes in its process: random states and gradients.
 
 `tf.custom_gradient` registers a function for each graph in which it is used, and so do
 Keras's optimizers, through `all_reduce`. TensorFlow forgets no registration, and the
 functions refer to tensors, so that the graphs of each model that was ever fitted stay
 in memory. In `as_before` each graph keeps its functions itself, and the registry only
 refers to them. `tf.saved_model.load` registers one for each function that it loads;
-in `gradients_kept_in` whoever loads keeps them.
+in `gradients_kept_in` the loader keeps them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _num_inside = 0
 
 
 class _Thread(threading.local):
-    """What keeps the functions that this thread registers, if not their graphs."""
+    """The list, if any, that keeps the gradients that this thread registers."""
 
     kept: list[Any] | None = None
 
@@ -38,7 +38,7 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def as_before() -> Iterator[None]:
-    """Restores NumPy's and Python's global random numbers, and lets go of the graphs.
+    """Restores the random states of NumPy and Python, and lets go of the graphs.
 
     Other threads may train at the same time: gradients are those of TensorFlow.
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 
 class _State:
-    """How many ask `is_requested`, how many only serve, and whether SIGTERM came."""
+    """How many contexts poll `is_requested` or only serve, and whether SIGTERM came."""
 
     listeners = 0
     servers = 0
@@ -26,13 +26,13 @@ class _State:
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[None]:
-    """Tells, in its context, that `is_requested` is asked again and again.
+def polled() -> Iterator[None]:
+    """Declares that the work in this context polls `is_requested`.
 
     Examples:
         >>> request()  # Nobody would heed it.
         False
-        >>> with heeded():
+        >>> with polled():
         ...     print(is_requested(), request(), is_requested())
         False True True
         >>> is_requested()
@@ -53,7 +53,7 @@ def heeded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def nothing_to_close() -> Iterator[None]:
-    """Tells, in its context, that this process may end at once, as a server may.
+    """Declares that this process may exit at once, as a server may, in this context.
 
     Examples:
         >>> with nothing_to_close():
@@ -70,24 +70,24 @@ def nothing_to_close() -> Iterator[None]:
 
 
 def may_end_at_once() -> bool:
-    """Tells whether nothing is lost if this process ends at once."""
+    """Returns whether nothing is lost if this process exits at once."""
     return _State.servers > 0
 
 
 def request() -> bool:
-    """Asks the work to end; returns whether it will heed that."""
+    """Requests a graceful shutdown; returns whether the work polls for it."""
     _State.came = True
     _State.requested = _State.listeners > 0
     return _State.requested
 
 
 def came() -> bool:
-    """Returns whether this process was asked to end, heeded or not."""
+    """Returns whether a shutdown was requested, even if no work polled for it."""
     return _State.came
 
 
-def obey() -> None:
-    """Lets SIGTERM ask this process, and end it at once if nobody would heed that."""
+def handle_sigterm() -> None:
+    """Makes SIGTERM request a shutdown, or exit at once if no work polls for it."""
 
     def handle(number: int, _: Any) -> None:
         if not request():
@@ -97,15 +97,15 @@ def obey() -> None:
 
 
 def is_requested() -> bool:
-    """Returns whether the work should end."""
+    """Returns whether the work should stop."""
     return _State.requested
 
 
 def end() -> NoReturn:
-    """Ends the work, even if another worker got the signal.
+    """Stops the work, even if another worker got the signal.
 
     Raises:
-        KeyboardInterrupt: always.
+        KeyboardInterrupt: Always.
     """
     if not _State.requested:
         signal.raise_signal(signal.SIGTERM)
@@ -116,8 +116,8 @@ def end() -> NoReturn:
 def interruptible() -> Iterator[Callable[[Exception], bool]]:
     """Yields a function with which another thread raises an error in this context.
 
-    It has its effect where Python runs or waits in the main thread, and returns whether
-    this is the main thread.
+    The function works where Python runs or waits in the main thread, and returns
+    whether this is the main thread.
     """
     errors: list[Exception] = []
     main = threading.main_thread()

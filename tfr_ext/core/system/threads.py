@@ -1,4 +1,4 @@
-"""Work in other threads, whose results come in order."""
+"""Runs functions in background threads, and yields the results in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_THREADS = 4
 def in_threads(
     function: Callable[[_T], _Result], items: Iterable[_T]
 ) -> Iterator[_Result]:
-    """Yields what a function makes of items, in their order.
+    """Yields the results of a function for items, in their order.
 
     A few items are taken ahead. An error, of the function or of the items, is raised in
     its turn: after the results of all items before it.

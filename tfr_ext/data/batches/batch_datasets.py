@@ -1,4 +1,4 @@
-"""Datasets of batches that Python makes, and of the records of files."""
+"""`tf.data` datasets of batches made in Python, and of the records of files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# What makes the batches of each dataset that still exists.
+# The functions that make the batches of each dataset that still exists.
 _FUNCTIONS: weakref.WeakValueDictionary[int, Callable[[int, int], list[Any]]] = (
     weakref.WeakValueDictionary()
 )
@@ -97,7 +97,7 @@ def _step(specs: tuple[tf.TensorSpec, ...]) -> tf.types.experimental.ConcreteFun
 
 
 class _Calls:
-    """The threads of TensorFlow that are in Python.
+    """The calls of Python by TensorFlow's threads.
 
     Attributes:
         threads: their identifiers.
@@ -129,8 +129,8 @@ def _call(key: np.ndarray, iteration: int, number: int) -> list[Any]:
 def _end_calls() -> None:
     """Waits until TensorFlow's threads have left Python.
 
-    The interpreter stops those that are in it when it is finalized. Whoever then
-    deletes the iterator that they work for waits for them for ever.
+    The interpreter stops those that are in it when it is finalized, and deleting their
+    iterator would then wait for them for ever.
     """
     _Calls.ending, count = True, -1
     while _Calls.threads or _Calls.count > count:
@@ -162,7 +162,7 @@ def read(paths: Sequence[str], compression: str = "") -> tf.data.Dataset:
 def in_parallel(
     pieces: tf.data.Dataset, function: tf.types.experimental.ConcreteFunction
 ) -> tf.data.Dataset:
-    """Returns what a function makes of pieces, in their order, some ahead of time.
+    """Returns a function's results for pieces, in order, computed ahead of time.
 
     Args:
         pieces: the pieces, each one tensor.
@@ -183,11 +183,11 @@ def in_parallel(
     specs = [tf.TensorSpec(output.shape, output.dtype) for output in outputs]
     spec = tf.nest.pack_sequence_as(structure, specs)
     results = tf.data.experimental.from_variant(mapped, spec).prefetch(2)
-    return results.with_options(as_it_is())
+    return results.with_options(without_optimizations())
 
 
-def as_it_is() -> tf.data.Options:
-    """Returns options that leave a dataset as it is."""
+def without_optimizations() -> tf.data.Options:
+    """Returns options without the optimizations of datasets."""
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False

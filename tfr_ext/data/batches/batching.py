@@ -42,7 +42,7 @@ MAX_PADDING = 1.25
 def padded_positions(
     lists: RankingLists, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the places of the items of some lists, padded to the longest list.
+    """Returns the item indices of some lists, padded to the longest list.
 
     Args:
         lists: the lists.
@@ -90,7 +90,7 @@ def padded_batch(
 
 
 def _aligned(shape: tuple[int, ...]) -> np.ndarray:
-    """Returns an array that TensorFlow takes as it is, as it would copy others."""
+    """Returns an aligned array, which TensorFlow takes without a copy."""
     size = 4 * math.prod(shape)
     held = np.empty(size + _ALIGNMENT, np.uint8)
     start = -held.ctypes.data % _ALIGNMENT
@@ -175,7 +175,7 @@ class BatchedLists:
             first_epoch: the epoch that decides the number of batches of all epochs.
 
         Raises:
-            ValueError: if an argument is out of range, `label_transform` refuses
+            ValueError: If an argument is out of range, `label_transform` refuses
                 the labels, or they are not grades.
         """
         if batch_size < 1:

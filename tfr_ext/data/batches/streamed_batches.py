@@ -68,7 +68,7 @@ class StreamedBatches:
             max_padding: as of `BatchedLists`, for each run.
 
         Raises:
-            ValueError: if an argument is out of range, `label_transform` refuses the
+            ValueError: If an argument is out of range, `label_transform` refuses the
                 labels, or they are not grades.
         """
         if label_transform is not None and num_grades is not None:
@@ -162,7 +162,7 @@ class StreamedBatches:
             number += 1
 
     def _measure(self, number: int) -> tuple[int, int]:
-        """Counts the batches and the padded items of a pass, without reading it."""
+        """Counts the batches and the padded items of a pass without reading it."""
         if number not in self._passes:
             batches = padded = 0
             runs = self._runs(number, self._lists.outlines)
@@ -261,7 +261,7 @@ def _in_turns(
 
 
 def _cut(lists: RankingLists, count: int) -> tuple[RankingLists, RankingLists]:
-    """Returns the first lists and the others, as views."""
+    """Splits lists into the first ones and the rest, as views."""
     end, docs = lists.num_lists, lists.doc_ids
     shares, weights = lists.label_distributions, lists.weights
 

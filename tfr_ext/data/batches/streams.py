@@ -83,12 +83,12 @@ class StreamedLists:
             files: the files.
             num_features: width that the features must have; None if any will do.
             schema: names of the features in the files.
-            transform: changes lists as they are read, in the same way in each pass.
+            transform: changes lists as they are read, alike in each pass.
             check: called with each file and its lists when they are first read.
 
         Raises:
-            DataFormatError: if a file does not have the format.
-            OSError: if there is no room for the temporary file.
+            DataFormatError: If a file does not have the format.
+            OSError: If there is no room for the temporary file.
         """
         self._copy = Scratch()
         self.num_features = 0
@@ -209,7 +209,7 @@ class StreamedLists:
         """Checks that a label transform and a number of grades fit the labels.
 
         Raises:
-            ValueError: if they do not.
+            ValueError: If they do not.
         """
         labels = np.array([*self._fractions, *sorted(self.label_counts)], np.float32)
         if label_transform is not None:
@@ -266,14 +266,14 @@ class _Piece:
 
 
 def number_of(high: int, low: int) -> int:
-    """Returns a number that no other two numbers give."""
+    """Returns a number that is unique to its two parts."""
     return (high << 32) + low
 
 
 class Scratch:
     """Float32 arrays in a temporary file, which no other process sees.
 
-    The file has no name, so that it is gone when the object or the process is.
+    The file is unnamed, so the OS deletes it with the object or the process.
 
     Examples:
         >>> scratch = Scratch()
@@ -287,7 +287,7 @@ class Scratch:
         """Makes the file, in the directory that `tempfile` chooses.
 
         Raises:
-            OSError: if it cannot be made.
+            OSError: If it cannot be made.
         """
         self._file = tempfile.TemporaryFile(buffering=0)
         self._size = 0
@@ -302,7 +302,7 @@ class Scratch:
             *arrays: arrays; None is left out. They must not change afterwards.
 
         Raises:
-            OSError: if there was no room for those before.
+            OSError: If there was no room for those before.
         """
         self.flush()
         place = self._size
@@ -315,7 +315,7 @@ class Scratch:
         """Waits until everything is written.
 
         Raises:
-            OSError: if there is no room.
+            OSError: If there is no room.
         """
         pending, self._pending = self._pending, None
         if pending is not None:

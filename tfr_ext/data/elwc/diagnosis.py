@@ -1,7 +1,7 @@
-"""The slow, simple reader of ELWC records, which decides what is accepted and why not.
+"""The reference reader of ELWC records: slow, with exact error messages.
 
-`tfr_ext.data.elwc.parsing` reads records in which nothing is in doubt. This module
-reads all others with protobuf's own classes, or explains what is wrong.
+`tfr_ext.data.elwc.parsing` reads the records that it can validate. This module re-reads
+all others with protobuf's own classes, or explains what is wrong.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Widths:
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """What some records of a file say.
+    """The contents of some records of a file.
 
     Attributes:
         features: float32 array `[num_items, num_features]`.
@@ -146,7 +146,7 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
     """Returns the widths in the first example of a file with each feature.
 
     Raises:
-        DataFormatError: if a record cannot be read, or none has a feature.
+        DataFormatError: If a record cannot be read, or none has a feature.
     """
     wanted = (schema.features, schema.context_features)
     found: tuple[dict[str, tuple[int, str]], ...] = ({}, {})  # Widths and kinds.
@@ -166,8 +166,8 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
         for name in (x for x in names if x not in kinds):
             known = [x == name or x.startswith(f"{name}[") for x in schema.columns]
             if not any(known):
-                told = f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
-                raise DataFormatError(told + near(name, [*kinds]), path)
+                problem = f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
+                raise DataFormatError(problem + near(name, [*kinds]), path)
             kinds[name] = sum(known), ""
         widths.append(tuple(kinds[name][0] for name in names))
     return Widths(widths[0], widths[1], grades, (integers[0], integers[1]))
@@ -190,7 +190,7 @@ def _messages(
 
 
 def has_feature(record: bytes, name: str) -> bool:
-    """Tells whether the first example of a record has a feature with a value."""
+    """Returns whether the first example of a record has a feature with a value."""
     try:
         return bool(_width(_parse(record).examples[0], name))
     except ValueError:  # The reader will say what is wrong.
@@ -214,7 +214,7 @@ def parse_slowly(
         widths: what `measure` found.
 
     Raises:
-        DataFormatError: if a record is wrong.
+        DataFormatError: If a record is wrong.
     """
     items: list[tuple[Any, ...]] = []
     lengths: list[int] = []
@@ -283,13 +283,13 @@ def _parse_example(
 
 
 def _parse(record: bytes) -> Any:
-    told = "the list is empty, expected an ExampleListWithContext with examples"
+    problem = "the list is empty, expected an ExampleListWithContext with examples"
     try:
         elwc = ExampleListWithContext.FromString(record)
     except DecodeError:
-        elwc, told = None, "expected a serialised ExampleListWithContext"
+        elwc, problem = None, "expected a serialised ExampleListWithContext"
     if elwc is None or not elwc.examples:
-        raise ValueError(told + _other_kind(record))
+        raise ValueError(problem + _other_kind(record))
     return elwc
 
 
@@ -390,7 +390,7 @@ def parse_name(value: bytes, name: str) -> str:
     """Returns the name of a query or document, the value of a feature `name`.
 
     Raises:
-        ValueError: if it is not UTF-8, or empty.
+        ValueError: If it is not UTF-8, or empty.
     """
     try:
         text = value.decode()

@@ -34,7 +34,7 @@ class NumericFeature:
         return [f"{self.name}[{i}]" for i in range(self.width)]
 
     def parsed(self, found: tf.Tensor, missing_value: float) -> tf.Tensor:
-        """Returns it as floats, from what `spec` found."""
+        """Returns it as floats, from the result of `spec`."""
         if not self.is_integer:
             return found
         floats = tf.cast(found, tf.float32)
@@ -153,7 +153,7 @@ def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
         schema: their names, and what absent ones become.
 
     Raises:
-        DataFormatError: if no example of the file has one of them, or a record before
+        DataFormatError: If no example of the file has one of them, or a record before
             it is damaged.
     """
     widths = diagnosis.measure(each_record(path), path, schema)
@@ -171,9 +171,9 @@ def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
 
 
 def has_feature(path: str, name: str) -> bool:
-    """Tells whether the first example of a file has a feature.
+    """Returns whether the first example of a file has a feature.
 
     Raises:
-        DataFormatError: if the file does not begin with a record.
+        DataFormatError: If the file does not begin with a record.
     """
     return diagnosis.has_feature(first_record(path, check=False) or b"", name)

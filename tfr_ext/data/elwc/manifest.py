@@ -1,4 +1,4 @@
-"""`manifest.json`, which says what a directory of prepared shards holds."""
+"""`manifest.json`: the contents of a directory of prepared shards."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The files of a split, and what they hold together.
+    """The files of a split, and their joint counts.
 
     Attributes:
         shards: the files, in order.
@@ -105,7 +105,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a directory of prepared shards holds.
+    """The contents of a directory of prepared shards.
 
     When shards are read, they are compared with all of this except `source`, which says
     where they come from and is for information only.
@@ -158,7 +158,7 @@ def load(directory: str) -> Manifest | None:
         directory: a directory on any file system that `tf.io.gfile` knows.
 
     Raises:
-        ValueError: if the file is not a manifest that this version knows.
+        ValueError: If the file is not a manifest that this version knows.
     """
     path = os.path.join(directory, FILE_NAME)
     if not tf.io.gfile.exists(path):

@@ -1,10 +1,10 @@
 """Parses several ELWC records at a time with TensorFlow's own ops.
 
 The ops refuse a few records that the format allows, and do not say which number is
-wrong. So nothing here raises an error that users see: records in any doubt are read
-again, one by one, by `diagnosis`. Inside an example, the ops also take a little that
-protobuf refuses, such as a feature whose name is not UTF-8 and that nobody asked for,
-and of two lists in one feature, which no library writes, they read the first.
+wrong. So nothing here raises an error that users see: records that it cannot validate
+are re-read, one by one, by `diagnosis`. Inside an example, the ops also take a little
+that protobuf refuses, such as an unwanted feature whose name is not UTF-8, and of two
+lists in one feature, which no library writes, they read the first.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema, Widths
 from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.lists import are_distributions
 
-# What stands where an example has no such feature, and the bytes that a record has if
-# one of its examples has that very number: its record is then in doubt.
+# The numbers that stand for an absent feature, and their bytes: a record that contains
+# them itself cannot be validated.
 _NONE = {tf.float32: diagnosis.ABSENT, tf.int64: np.int64(tf.int64.min)}
 _BYTES_OF_NONE = (diagnosis.ABSENT.tobytes(), b"\x80" * 9)
 
 
 @functools.lru_cache(maxsize=16)
 def parser(schema: ElwcSchema, widths: Widths) -> Parser:
-    """Returns a parser, the same one for the same arguments: it takes time to make."""
+    """Returns a parser, cached by the arguments, as making one takes time."""
     return Parser(schema, widths)
 
 
@@ -73,9 +73,9 @@ class Parser:
         self._graphs: dict[bool, tf.types.experimental.ConcreteFunction] = {}
 
     def graph(self, with_padding: bool) -> tf.types.experimental.ConcreteFunction:
-        """Returns what maps serialised protos `[records]` to their numbers and names.
+        """Returns the function from protos `[records]` to their numbers and names.
 
-        It raises a `tf.errors.OpError` if in doubt about them.
+        It raises a `tf.errors.OpError` if it cannot validate them.
 
         Args:
             with_padding: whether to parse padding, too: this is faster where lists are
@@ -91,7 +91,7 @@ class Parser:
         return self._graphs[with_padding]
 
     def parse(self, records: tf.Tensor, path: str, first_record: int) -> Chunk:
-        """Parses records, by `diagnosis` if in any doubt.
+        """Parses records, with `diagnosis` if it cannot validate them.
 
         Args:
             records: serialised `ExampleListWithContext` protos `[records]`.
@@ -99,7 +99,7 @@ class Parser:
             first_record: number of the first of them in the file, from 1.
 
         Raises:
-            DataFormatError: if a record is wrong.
+            DataFormatError: If a record is wrong.
         """
         chunk = self.parse_quickly(records)
         if chunk is not None:
@@ -111,7 +111,7 @@ class Parser:
     def parse_quickly(
         self, records: tf.Tensor, with_padding: bool = False
     ) -> Chunk | None:
-        """Parses records; returns None if in any doubt.
+        """Parses records; returns None if it cannot validate them.
 
         Args:
             records: serialised `ExampleListWithContext` protos `[records]`.
@@ -124,7 +124,7 @@ class Parser:
         return self.checked(found)
 
     def checked(self, found: dict[str, tf.Tensor]) -> Chunk | None:
-        """Returns what `graph` found in records; None if in any doubt."""
+        """Returns the records that `graph` parsed; None if it cannot validate them."""
         # A view: `numpy()` would make a copy.
         features = np.asarray(memoryview(found["features"]))
         values = {
@@ -227,13 +227,7 @@ class Parser:
     def _parse_examples(
         self, examples: tf.Tensor, lengths: tf.Tensor, with_padding: bool
     ) -> dict:
-        """Returns the features of the real examples of some records.
-
-        Args:
-            examples: serialised examples `[records, list]`, empty at padding.
-            lengths: how many examples each record has.
-            with_padding: see `graph`.
-        """
+        """Returns the features of the real examples of some records."""
         real = tf.sequence_mask(lengths, tf.shape(examples)[1])
         if not with_padding:
             examples = tf.boolean_mask(examples, real)
@@ -260,12 +254,7 @@ def _has_none(records: tf.Tensor) -> bool:
 
 
 def _field_bytes(content: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Returns how many bytes of each proto its fields take.
-
-    Args:
-        content: how many their contents take, `[batch, fields]`.
-        count: the number of fields of each, `[batch]`.
-    """
+    """Returns the bytes `[batch]` of fields whose contents take `[batch, fields]`."""
     whole = content + 2
     for bits in (7, 14, 21, 28):
         whole += content >= 1 << bits

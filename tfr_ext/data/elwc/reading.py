@@ -2,7 +2,7 @@
 
 Each record is a query: its examples are the items, and its context holds what they have
 in common. TensorFlow's ops (`parsing`) parse several records at a time, in threads of
-their own. Records that they do not take are read again, one by one, by `diagnosis`,
+their own. Records that they do not take are re-read, one by one, by `diagnosis`,
 which raises an error that names the record or returns its contents.
 """
 
@@ -30,8 +30,8 @@ from tfr_ext.data.lists import RankingLists
 
 __all__ = ["ElwcReader", "ElwcSchema", "iter_elwc", "read_elwc"]
 
-# Of larger pieces, each number would leave the cache of the processor, and its memory
-# be given back to the system, before it is needed again.
+# In larger pieces, numbers would leave the processor's cache, and their memory would go
+# back to the system, before they are needed again.
 _PIECE_BYTES = 1 << 21
 
 
@@ -51,9 +51,9 @@ def read_elwc(
         The lists, in the order of the files.
 
     Raises:
-        DataFormatError: as `iter_elwc`.
-        FileNotFoundError: if a path or pattern matches no file.
-        ValueError: if `num_features` is less than 1.
+        DataFormatError: As `iter_elwc`.
+        FileNotFoundError: If a path or pattern matches no file.
+        ValueError: If `num_features` is less than 1.
     """
     return concatenate(iter_elwc(paths, num_features, schema))
 
@@ -87,10 +87,10 @@ def iter_elwc(
         features may be read-only.
 
     Raises:
-        DataFormatError: if a file does not have this format; the message names the
+        DataFormatError: If a file does not have this format; the message names the
             file, the record, the example and what was expected.
-        FileNotFoundError: if a path or pattern matches no file.
-        ValueError: if `num_features` or `lists_per_piece` is less than 1.
+        FileNotFoundError: If a path or pattern matches no file.
+        ValueError: If `num_features` or `lists_per_piece` is less than 1.
 
     Examples:
         >>> import os, tempfile
@@ -136,7 +136,7 @@ class ElwcReader:
             schema: names of the features in the files.
 
         Raises:
-            ValueError: if `num_features` is less than 1.
+            ValueError: If `num_features` is less than 1.
         """
         if num_features is not None and num_features < 1:
             raise ValueError(
@@ -168,8 +168,8 @@ class ElwcReader:
             The file and the lists of each piece.
 
         Raises:
-            DataFormatError: if something is wrong.
-            ValueError: if `lists_per_piece` is less than 1.
+            DataFormatError: If something is wrong.
+            ValueError: If `lists_per_piece` is less than 1.
         """
         if lists_per_piece is not None and lists_per_piece < 1:
             raise ValueError(
@@ -194,7 +194,7 @@ class ElwcReader:
             may_be_empty: whether nothing may be left, as in a part of the files.
 
         Raises:
-            DataFormatError: if there is not a single judged item.
+            DataFormatError: If there is not a single judged item.
         """
         first = self._files[0] + (", ..." if len(self._files) > 1 else "")
         if self._num_nameless:
@@ -230,7 +230,7 @@ class ElwcReader:
     def _chunks(
         self, paths: Sequence[str], size: int | None
     ) -> Iterator[tuple[str, Iterator[Chunk]]]:
-        """Yields what the records of each file say, `size` records at a time."""
+        """Yields the contents of each file, `size` records at a time."""
         if self._parser is None:
             self._parser = self._measured()
         size = size or self._records_per_piece
@@ -260,7 +260,7 @@ class ElwcReader:
         )
 
     def _measured(self) -> Parser:
-        """Returns a parser for records like those of the first file."""
+        """Returns a parser for records with the widths of the first file."""
         first = self._files[0]
         records = each_record(first)
         head = list(itertools.islice(records, 1))

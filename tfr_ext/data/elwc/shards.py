@@ -23,7 +23,7 @@ PREPARED = ElwcSchema()
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What a manifest says of a file.
+    """The entry of a file in a manifest.
 
     Attributes:
         path: the manifest.
@@ -44,7 +44,7 @@ class Expected:
         """Checks the widths of some lists of the file.
 
         Raises:
-            DataFormatError: if the manifest says otherwise.
+            DataFormatError: If the manifest says otherwise.
         """
         if tells_of_features(self.schema):
             self._compare("num_features", self.num_features, lists.num_features)
@@ -55,7 +55,7 @@ class Expected:
         """Checks how many lists and items the file has.
 
         Raises:
-            DataFormatError: if the manifest says otherwise.
+            DataFormatError: If the manifest says otherwise.
         """
         self._compare("queries", self.shard.queries, queries)
         self._compare("items", self.shard.items, items)
@@ -90,7 +90,7 @@ class CheckedShards:
             schema: names of the features that will be read.
 
         Raises:
-            DataFormatError: if a file is not what a manifest says; the message names
+            DataFormatError: If a file is not what a manifest says; the message names
                 the manifest, the shard, what was expected and what was found.
         """
         self.files = list(files)
@@ -120,7 +120,7 @@ class CheckedShards:
             lists: the next lists of it, as they were read.
 
         Raises:
-            DataFormatError: if a manifest says otherwise.
+            DataFormatError: If a manifest says otherwise.
         """
         queries, items = self._counts[file]
         self._counts[file] = queries + lists.num_lists, items + lists.num_items
@@ -132,7 +132,7 @@ class CheckedShards:
         """Checks what all files together held, once all lists were added.
 
         Raises:
-            DataFormatError: if a manifest says otherwise.
+            DataFormatError: If a manifest says otherwise.
         """
         for file, expected in self.expected.items():
             expected.check_counts(*self._counts[file])
@@ -147,7 +147,7 @@ class CheckedShards:
             num_features: the number that the caller wants; None if any will do.
 
         Raises:
-            DataFormatError: if a manifest has another number.
+            DataFormatError: If a manifest has another number.
         """
         if not tells_of_features(self._schema):
             return
@@ -197,7 +197,7 @@ class CheckedShards:
 
 
 class _SplitCounts:
-    """What the shards of a split hold together, and what a manifest says about it."""
+    """Counts of the shards of a split, to compare with a manifest."""
 
     def __init__(self, expected: Split):
         self._expected = expected
@@ -219,19 +219,19 @@ class _SplitCounts:
             float(np.float32(label)): count for label, count in expected.labels.items()
         }
         found_labels = dict(self._labels) if labels else {}
-        for field, told, found in (
+        for field, wanted, found in (
             ("labels", labels, found_labels),
             ("max_label", float(expected.max_label), self._max_label),
             ("max_list_size", expected.max_list_size, self._max_list_size),
         ):
-            if told != found:
+            if wanted != found:
                 raise DataFormatError(
-                    f"split {split!r}: expected {field} {told}. Found: {found}", path
+                    f"split {split!r}: expected {field} {wanted}. Found: {found}", path
                 )
 
 
 def tells_of_features(schema: ElwcSchema) -> bool:
-    """Tells whether the features that are read are those that a manifest counts."""
+    """Returns whether a manifest counts the features that are read."""
     return (schema.features, schema.context_features) == (
         PREPARED.features,
         PREPARED.context_features,
@@ -247,7 +247,7 @@ def split_files(directory: str, found: Manifest, split: str) -> list[str]:
         split: one of its splits.
 
     Raises:
-        DataFormatError: if a shard is missing.
+        DataFormatError: If a shard is missing.
     """
     named = [shard.name for shard in found.splits[split].shards]
     for name in named:

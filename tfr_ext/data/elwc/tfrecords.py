@@ -1,4 +1,4 @@
-"""Reads TFRecord files, plain or gzipped, and says what is damaged."""
+"""Reads TFRecord files, plain or gzipped, and reports damaged records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GZIP = b"\x1f\x8b"
 _HEADER = struct.Struct("<QI")  # Length of a record, and the checksum of these bytes.
 _FRAME_BYTES = _HEADER.size + 4
 _BUFFER_BYTES = 1 << 20
-# Of more files, a chain of datasets would need too much of a stack.
+# A chain of datasets of more files would need too large a stack.
 _FILES_AT_ONCE = 64
 # Records have about the same size if padding makes all of them at most so much longer,
 # and no piece longer than this.
@@ -43,11 +43,11 @@ def read_records(
             before.
 
     Raises:
-        DataFormatError: at the first record that is damaged; those before it have been
+        DataFormatError: At the first record that is damaged; those before it have been
             yielded.
     """
     dataset, size = _records(path)
-    dataset = dataset.with_options(batch_datasets.as_it_is())
+    dataset = dataset.with_options(batch_datasets.without_optimizations())
     too_long = ""
     if check:
         lengths, size, too_long = _survey(path, size)
@@ -91,7 +91,7 @@ def map_records(
     records_per_piece: int,
     function: Callable[[bool], tf.types.experimental.ConcreteFunction],
 ) -> Generator[dict[str, tf.Tensor] | None]:
-    """Yields what a function in a graph makes of the records of some files.
+    """Yields the results of a graph function for the records of some files.
 
     It ends before the first piece with which anything is wrong: `read_records` says
     what. Files are joined, because it takes as long to start a dataset with a function
@@ -130,7 +130,7 @@ def map_records(
             for _ in range(number):
                 try:
                     found = next(iterator, None)
-                except (tf.errors.OpError, UnicodeDecodeError):  # Of its message.
+                except (tf.errors.OpError, UnicodeDecodeError):  # In its message.
                     return
                 if found is None:  # TensorFlow finds fewer records.
                     return
@@ -145,11 +145,7 @@ def map_records(
 
 
 def _records(path: str) -> tuple[tf.data.Dataset, int | None]:
-    """Returns the records of a file, and its size if it is not gzipped.
-
-    Raises:
-        DataFormatError: if the file is a pipe.
-    """
+    """Returns the records of a file, and its size if it is not gzipped."""
     if text_files.is_pipe(path):
         raise DataFormatError(f"{path} is a pipe, expected a file of TFRecords", path)
     compression = "GZIP" if _is_gzip(path) else ""
@@ -161,7 +157,7 @@ def each_record(path: str) -> Iterator[bytes]:
     """Yields the records of a file, the first one before the others are looked at.
 
     Raises:
-        DataFormatError: at the first record that is damaged.
+        DataFormatError: At the first record that is damaged.
     """
     first = first_record(path)
     if first is not None:
@@ -178,7 +174,7 @@ def first_record(path: str, check: bool = True) -> bytes | None:
         check: see `read_records`.
 
     Raises:
-        DataFormatError: if the file is damaged before the end of that record.
+        DataFormatError: If the file is damaged before the end of that record.
     """
     if check:
         _, _, problem = _survey(path, _records(path)[1], most=1)
@@ -191,7 +187,7 @@ def first_record(path: str, check: bool = True) -> bytes | None:
 
 
 def _are_even(lengths: list[int], records_per_piece: int) -> bool:
-    """Returns whether pieces would stay small if all their records were the longest."""
+    """True if padding to equal lengths is cheap."""
     starts = np.arange(0, len(lengths), records_per_piece)
     counts = np.diff(np.append(starts, len(lengths)))
     padded = np.maximum.reduceat(lengths, starts) * counts
@@ -230,12 +226,7 @@ def _checksum(data: bytes) -> int:
 def _survey(
     path: str, size: int | None, most: int | None = None
 ) -> tuple[list[int], int, str]:
-    """Goes from record to record by their lengths alone.
-
-    Args:
-        path: the file.
-        size: its size; None if it is gzipped, and has to be decompressed.
-        most: number of records to go to; all by default.
+    """Walks up to `most` records by their lengths; `size` is None for gzip.
 
     Returns:
         The lengths of the records that the file has room for, the size of its content,

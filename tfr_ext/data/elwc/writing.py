@@ -44,7 +44,7 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
         lists: the lists.
 
     Raises:
-        ValueError: if a list is empty, a feature or label is not finite, or a name is
+        ValueError: If a list is empty, a feature or label is not finite, or a name is
             empty or has blanks.
 
     Examples:
@@ -175,7 +175,7 @@ class ShardWriter:
             lists: the lists, with as many features and grades as earlier ones.
 
         Raises:
-            ValueError: if they have other numbers of these, a list is empty, or a
+            ValueError: If they have other numbers of these, a list is empty, or a
                 feature or label is not finite.
         """
         if not lists.num_lists:
@@ -206,7 +206,7 @@ class ShardWriter:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a shard holds.
+    """Counts and widths of a shard.
 
     Attributes:
         shard: its entry of the manifest.
@@ -272,7 +272,7 @@ def _add_names(examples: bytes, size: int, names: Sequence[str]) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def _around_name(size: int, length: int) -> tuple[bytes, bytes]:
-    """Returns the bytes before an example's features, and those before its name."""
+    """Returns the bytes before an example's features, and before its name."""
     entry = _bytes_entry(DOC_ID, bytes(length))
     features = size + len(entry)
     example = _head(1, features)

@@ -1,6 +1,6 @@
-"""The fast reading of LETOR text: array operations over the bytes of a chunk.
+"""The fast reader of LETOR text: array operations over the bytes of a chunk.
 
-They accept text or give up: what they do not understand, `diagnosis` reads again.
+They accept text or give up: `diagnosis` re-reads what they do not understand.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def parse_fast(
     missing_value: float,
     labelled: bool = True,
 ) -> Chunk | None:
-    """Reads whole lines with few operations per line; returns None if in any doubt.
+    """Reads whole lines by array operations; returns None if it cannot validate them.
 
     Args:
         text: Whole lines, each with its line feed.
@@ -129,15 +129,12 @@ def _find_given_again(counts: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 def _find_separators(body: bytes) -> tuple[np.ndarray, ...] | None:
-    """Finds what lies between digits in lines that are ` INDEX:VALUE INDEX:VALUE ...`.
-
-    Args:
-        body: Lines of features, each feature after one blank, and `_PADDING`.
+    """Finds the separators in lines that are ` INDEX:VALUE INDEX:VALUE ...`.
 
     Returns:
-        None if the blanks, colons, dots and line feeds do not follow each other as
-        they should. Otherwise the number of features of each line, and what
-        `_parse_features` takes.
+        None if blanks, colons, dots and line feeds do not follow each other as they
+        should. Otherwise the number of features of each line, and the arguments of
+        `_parse_features`.
     """
     text = np.frombuffer(body, np.uint8)
     found = (text <= _BLANK) | (text == _COLON) | (text == _DOT)
@@ -165,11 +162,7 @@ def _parse_features(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Reads the features around some colons; all but `NULL` must be numbers.
 
-    Args:
-        text: The text that `_find_separators` took.
-        places: Positions of its separators.
-        colons: Which separators are colons.
-        dotted: Whether a dot is the next separator.
+    Takes the results of `_find_separators`.
 
     Returns:
         None if anything is not a number. Otherwise the indices, the values, and which
@@ -296,11 +289,7 @@ def _parse_long(
 def _parse_digits(
     words: np.ndarray, length: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Reads the first `length` bytes of each word as a decimal integer.
-
-    Args:
-        words: Groups of eight bytes.
-        length: How many bytes belong to the number, from 0. More than 8 read as 0.
+    """Reads the first `length` bytes of each word as an integer; 0 if more than 8.
 
     Returns:
         The integers, and a value that is not 0 where a byte is not a digit.

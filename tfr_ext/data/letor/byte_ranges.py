@@ -70,7 +70,7 @@ def split_file(path: str, range_bytes: int) -> list[TextRange]:
         range_bytes: the smallest size of a range, except the last; at least 1.
 
     Raises:
-        ValueError: if `range_bytes` is less than 1, or the path names a pipe.
+        ValueError: If `range_bytes` is less than 1, or the path names a pipe.
 
     Examples:
         >>> import os, tempfile
@@ -114,7 +114,7 @@ def read_range(
         The lists, in order: those that `read_letor` reads from this part of the file.
 
     Raises:
-        DataFormatError: if the text does not have the format of `read_letor`; the
+        DataFormatError: If the text does not have the format of `read_letor`; the
             message names the file and the line in it.
     """
 
@@ -123,7 +123,7 @@ def read_range(
         chunks = _chunks(text, num_features, missing_value, first_line)
         yield from lists.take_pieces(chunks, text.path)
         lists.end_file(text.path)
-        lists.tell_changes(missing_value, text, lambda: _lines_before(text))
+        lists.warn_of_changes(missing_value, text, lambda: _lines_before(text))
         yield lists.finish()
 
     return _with_lines(text, pieces)
@@ -137,7 +137,7 @@ def survey_range(text: TextRange, num_features: int | None = None) -> Survey:
         num_features: the largest index accepted; None for any.
 
     Raises:
-        DataFormatError: if a line is wrong, as `read_range` says.
+        DataFormatError: If a line is wrong, as `read_range` says.
     """
 
     def chunks(first_line: int) -> Iterator[Chunk]:
@@ -202,8 +202,8 @@ def _next_query(path: str, place: int) -> int | None:
     query: bytes | None = None
     with text_files.open_binary(path) as file:
         file.seek(place - 1)
-        begun: list[bytes] = []  # Of a line whose end is still to be read.
-        at = place - 1  # Where that line, or for the first the search, begins.
+        begun: list[bytes] = []  # The start of an unfinished line.
+        at = place - 1  # Where that line begins, or the search.
         first = True
         while True:
             block = file.read(_BLOCK_BYTES)

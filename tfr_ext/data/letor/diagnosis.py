@@ -1,8 +1,8 @@
-"""The slow, simple reader of LETOR text, which decides what is accepted and why not.
+"""The reference reader of LETOR text: slow, with exact error messages.
 
 `tfr_ext.data.letor` reads good text with array operations. If they see anything
-unusual, this module reads the chunk line by line, and either raises an error that names
-the line or returns the chunk, correctly but slowly.
+unusual, this module re-reads the chunk line by line, and either raises an error that
+names the line or returns the chunk.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _HintedError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """What some whole lines of a file say, one entry per line that holds data.
+    """The contents of some whole lines of a file, an entry per line with data.
 
     Attributes:
         lines: Line numbers in the file, from 1.
@@ -225,7 +225,7 @@ def _parse_query_id(token: bytes, labelled: bool) -> str:
 
 
 def _groups_hint(path: str) -> str:
-    """Says how the sizes of groups become queries."""
+    """Returns a hint on how sizes of groups become queries."""
     sizes = path + (".group" if os.path.exists(path + ".group") else ".query")
     return (
         f"\nLightGBM keeps the number of lines of each query in {path}.query, and "

@@ -2,7 +2,7 @@
 
 A line is `LABEL qid:QUERY INDEX:VALUE ... # comment`. Array operations (`arrays`) read
 text chunk by chunk. They never raise errors: a chunk that they do not understand is
-read again, line by line, by `diagnosis`, which raises an error that names the line or
+re-read, line by line, by `diagnosis`, which raises an error that names the line or
 returns the contents of the chunk.
 """
 
@@ -82,7 +82,7 @@ def read_letor(
         for chunk in read_chunks(path, num_features, missing_value):
             result.append(chunk, path)
         result.end_file(path)
-    result.tell_changes(missing_value, paths)
+    result.warn_of_changes(missing_value, paths)
     return result.finish()
 
 
@@ -108,10 +108,10 @@ def iter_letor(
         `doc_ids` is None.
 
     Raises:
-        DataFormatError: as `read_letor`.
-        FileNotFoundError: as `read_letor`.
-        IsADirectoryError: as `read_letor`.
-        ValueError: as `read_letor`.
+        DataFormatError: As `read_letor`.
+        FileNotFoundError: As `read_letor`.
+        IsADirectoryError: As `read_letor`.
+        ValueError: As `read_letor`.
 
     Examples:
         >>> import os, tempfile
@@ -127,7 +127,7 @@ def iter_letor(
         chunks = read_chunks(path, num_features, missing_value, labelled=labelled)
         yield from lists.take_pieces(chunks, path)
         lists.end_file(path)
-    lists.tell_changes(missing_value, paths)
+    lists.warn_of_changes(missing_value, paths)
     yield lists.finish()
 
 
@@ -167,7 +167,7 @@ def read_chunks(
 
 
 class ListsBuilder:
-    """The arrays that grow chunk by chunk."""
+    """Builds lists from chunks of lines, in arrays that grow."""
 
     def __init__(self, num_features: int | None, labelled: bool = True) -> None:
         """Starts with no lines.
@@ -228,7 +228,7 @@ class ListsBuilder:
             if size > _PIECE_BYTES and len(self._starts) > 1:
                 yield self._take_whole()
 
-    def tell_changes(
+    def warn_of_changes(
         self, missing_value: float, where: object, lines_before: Callable[[], int] = int
     ) -> None:
         """Warns of `NULL` values, and for each file of lines with an index twice.

@@ -1,4 +1,4 @@
-"""Data frames: the meaning of their columns, and their values as arrays."""
+"""Converts data frames to arrays, by the meaning of their columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import telling
+from tfr_ext.core import messages
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.data.tables.row_arrays import RowError
 
@@ -25,7 +25,7 @@ _INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """What the columns of a table mean. Names may be numbers, and become texts.
+    """The meaning of the columns of a table. Names may be numbers, and become texts.
 
     Attributes:
         label: the labels; None where nothing is judged.
@@ -47,7 +47,7 @@ class Columns:
         """Checks the names.
 
         Raises:
-            ValueError: if a column has two uses, or there are no features.
+            ValueError: If a column has two uses, or there are no features.
         """
         if isinstance(self.features, str):
             raise ValueError(
@@ -75,7 +75,7 @@ class Columns:
 
 
 def is_frame(data: Any) -> bool:
-    """Tells whether data is a pandas.DataFrame, or can become one."""
+    """Returns whether data is a pandas.DataFrame, or can become one."""
     return hasattr(data, "to_pandas") or (
         hasattr(data, "columns") and hasattr(data, "iloc")
     )
@@ -90,7 +90,7 @@ def as_frame(data: Any, argument: str = "df") -> Any:
         argument: its name in messages.
 
     Raises:
-        ValueError: if it is neither, or two columns have the same name.
+        ValueError: If it is neither, or two columns have the same name.
     """
     if hasattr(data, "to_pandas"):
         data = data.to_pandas()
@@ -107,14 +107,14 @@ def as_frame(data: Any, argument: str = "df") -> Any:
 
 
 def column_names(names: Iterable[Any], where: str = "") -> list[str]:
-    """Returns the names of columns as texts, as everything here calls them.
+    """Returns the names of columns as texts.
 
     Args:
         names: texts or numbers.
         where: where the columns are, for messages.
 
     Raises:
-        ValueError: if two names are the same text, or one is not a name.
+        ValueError: If two names are the same text, or one is not a name.
 
     Examples:
         >>> column_names([0, "a", np.int64(2)])
@@ -135,8 +135,8 @@ def column_names(names: Iterable[Any], where: str = "") -> list[str]:
     for text, given in spellings.items():
         if len(given) > 1:
             alike = all(name == text for name in given)
-            told = "" if alike else f": {' and '.join(map(repr, given))}"
-            raise ValueError(f"There are two columns {text!r}{where}{told}.")
+            formatted = "" if alike else f": {' and '.join(map(repr, given))}"
+            raise ValueError(f"There are two columns {text!r}{where}{formatted}.")
     return list(spellings)
 
 
@@ -144,7 +144,7 @@ def find_features(frame: Any, columns: Columns) -> list[str]:
     """Returns the names of the feature columns.
 
     Raises:
-        ValueError: if a column is missing or occurs twice, or there are no features.
+        ValueError: If a column is missing or occurs twice, or there are no features.
     """
     check_columns(list(frame.columns), columns)
     if columns.features is not None:
@@ -183,7 +183,7 @@ def _warn_of_numbers(series: Any) -> None:
         (f"not all of its values are numbers: one is {_shown(x)}" for x in wrong),
         f"its type is {series.dtype}",
     )
-    telling.warn(f"Column {series.name!r} is not a feature, as {reason}.")
+    messages.warn(f"Column {series.name!r} is not a feature, as {reason}.")
 
 
 def _is_decimal(text: str) -> bool:
@@ -208,7 +208,7 @@ def check_columns(found: Sequence[str], columns: Columns) -> None:
         columns: the names that it must have.
 
     Raises:
-        ValueError: if a column is missing or occurs twice.
+        ValueError: If a column is missing or occurs twice.
     """
     wanted = [*columns.others, *(columns.features or ())]
     missing = [name for name in wanted if name not in found]
@@ -236,13 +236,13 @@ def fields(
         row_before: see `row_arrays.splits_of_ids`.
 
     Raises:
-        ValueError: if a column is missing, or there are no features.
-        RowError: if a value is wrong, or the rows of a query are not next to each
+        ValueError: If a column is missing, or there are no features.
+        RowError: If a value is wrong, or the rows of a query are not next to each
             other.
     """
     names, count = find_features(frame, columns), len(frame)
     row_splits, query_ids = row_arrays.splits_of_ids(
-        frame[columns.query], count, _told(columns.query), begun, row_before
+        frame[columns.query], count, _named(columns.query), begun, row_before
     )
     found: dict[str, Any] = {
         "features": matrix(frame, names, columns.missing),
@@ -254,10 +254,10 @@ def fields(
     for field, name in (("labels", columns.label), ("weights", columns.weight)):
         if name is not None:
             values = numbers(frame[name])
-            found[field] = row_arrays.not_negative(_told(name), values)
+            found[field] = row_arrays.not_negative(_named(name), values)
     if columns.doc_id is not None:
-        told = _told(columns.doc_id)
-        found["doc_ids"] = row_arrays.names(frame[columns.doc_id], count, told)
+        formatted = _named(columns.doc_id)
+        found["doc_ids"] = row_arrays.names(frame[columns.doc_id], count, formatted)
     return found
 
 
@@ -270,7 +270,7 @@ def matrix(frame: Any, names: Sequence[str], missing: bool = False) -> np.ndarra
         missing: whether values may be missing, and are then NaN.
 
     Raises:
-        RowError: if a value is not a finite number.
+        RowError: If a value is not a finite number.
     """
     features = np.empty([len(frame), len(names)], np.float32)
     for column, name in enumerate(names):
@@ -290,7 +290,7 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
         of_text: what the message about a text adds.
 
     Raises:
-        RowError: if a value is not a number.
+        RowError: If a value is not a number.
     """
     if _is_numeric(series.dtype):
         return series.to_numpy(np.float64, na_value=np.nan)
@@ -312,11 +312,11 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
 def not_a_number(column: str, value: Any, row: int, hint: str = "") -> RowError:
     """Returns the error of a value that is not a number, or too large for one."""
     shown = _shown(value)
-    return RowError(f"{_told(column)} is {shown}, expected a number{hint}", row)
+    return RowError(f"{_named(column)} is {shown}, expected a number{hint}", row)
 
 
 def _is_numeric(dtype: Any) -> bool:
-    """Tells whether a column has numbers or truth values."""
+    """Returns whether a column has numbers or truth values."""
     import pandas
 
     return pandas.api.types.is_numeric_dtype(
@@ -324,7 +324,7 @@ def _is_numeric(dtype: Any) -> bool:
     ) and not pandas.api.types.is_complex_dtype(dtype)
 
 
-def _told(name: str) -> str:
+def _named(name: str) -> str:
     return f"column {name!r}"
 
 

@@ -26,7 +26,7 @@ class RowError(ValueError):
 
     @property
     def problem(self) -> str:
-        """What was expected and what was found."""
+        """The expected and the found value, in words."""
         return self.args[0]
 
     @property
@@ -89,7 +89,7 @@ def matrix(
         missing: whether values may be missing, and are then NaN.
 
     Raises:
-        ValueError: if it has another shape, or a value is not a finite number.
+        ValueError: If it has another shape, or a value is not a finite number.
     """
     if hasattr(X, "toarray"):
         X = X.toarray()
@@ -124,7 +124,7 @@ def check_features(
         missing: whether NaN, a missing feature, is fine too.
 
     Raises:
-        RowError: if a feature is not.
+        RowError: If a feature is not.
     """
     wrong = np.isinf(features) if missing else ~np.isfinite(features)
     if not wrong.any():
@@ -144,7 +144,7 @@ def per_item(argument: str, values: Any, count: int) -> np.ndarray:
         count: how many there must be.
 
     Raises:
-        ValueError: if they have another shape, or a value is negative or not a finite
+        ValueError: If they have another shape, or a value is negative or not a finite
             number.
     """
     numbers = _numbers(argument, values)
@@ -160,15 +160,15 @@ def not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
     """Returns numbers `[num_items]` as float32.
 
     Raises:
-        RowError: if a number is negative or not finite.
+        RowError: If a number is negative or not finite.
     """
     found = _float32(numbers) + np.float32(0)  # -0.0 becomes 0.0.
     wrong = ~(np.isfinite(found) & (found >= 0))
     if wrong.any():
         row = int(wrong.argmax())
         if np.isfinite(found[row]):
-            told = f"{name} is {numbers[row]:g}, expected a number >= 0"
-            raise RowError(told, row)
+            problem = f"{name} is {numbers[row]:g}, expected a number >= 0"
+            raise RowError(problem, row)
         raise _not_finite(name, numbers[row], row)
     return found
 
@@ -181,7 +181,7 @@ def weights(values: Any, lengths: np.ndarray) -> np.ndarray:
         lengths: number of items of each list.
 
     Raises:
-        ValueError: if there are too few or too many, or one is negative or not finite.
+        ValueError: If there are too few or too many, or one is negative or not finite.
     """
     numbers = _numbers("weight", values)
     items, lists = int(lengths.sum()), len(lengths)
@@ -199,7 +199,7 @@ def splits_of_sizes(group: Any, num_items: int) -> np.ndarray:
     """Returns the row splits of lists of given sizes.
 
     Raises:
-        ValueError: if a size is not a positive integer, or they have another sum.
+        ValueError: If a size is not a positive integer, or they have another sum.
     """
     sizes = _numbers("group", group)
     wrong = ~((sizes >= 1) & (sizes == np.floor(sizes)))
@@ -238,8 +238,8 @@ def splits_of_ids(
         row_before: number of rows before these.
 
     Raises:
-        ValueError: if the number of ids is wrong.
-        RowError: if an id is missing, or the rows of a query are not next to each
+        ValueError: If the number of ids is wrong.
+        RowError: If an id is missing, or the rows of a query are not next to each
             other.
     """
     ids = names(qid, num_items, name)
@@ -268,12 +268,12 @@ def names(values: Any, count: int, name: str) -> list[str]:
         name: what they are called in messages.
 
     Raises:
-        ValueError: if their number is wrong.
-        RowError: if a name is missing or empty.
+        ValueError: If their number is wrong.
+        RowError: If a name is missing or empty.
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
-    # What a masked array hides becomes None.
+    # Masked values become None.
     found = values.tolist() if isinstance(values, np.ndarray) else list(values)
     if len(found) != count:
         raise ValueError(f"{name} must have {count} entries. Received: {len(found)}.")
@@ -305,7 +305,7 @@ def as_text(name: Any) -> str:
     """Returns a name, which may be a number, as a text; one that is missing is empty.
 
     Raises:
-        ValueError: if it is several values.
+        ValueError: If it is several values.
 
     Examples:
         >>> as_text("a"), as_text(np.int64(7)), as_text(7.0), as_text(None)
@@ -322,7 +322,7 @@ def as_text(name: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Tells whether a value is None, NaN or one of pandas' missing values."""
+    """Returns whether a value is None, NaN or one of pandas' missing values."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
@@ -346,7 +346,7 @@ def _numbers(argument: str, values: Any) -> np.ndarray:
 
 
 def unmasked(values: Any) -> Any:
-    """Returns values with NaN where a masked array hides one, and others as given.
+    """Returns values with NaN where a masked array hides one.
 
     Examples:
         >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
@@ -364,8 +364,8 @@ def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
     for place, value in np.ndenumerate(objects):
         if isinstance(value, (str, bytes)):
             hint = WITHOUT_TEXT * (argument == "X")
-            told = f". Received: {value!r} at {list(place)}{hint}"
-            raise _no_numbers(argument, told)
+            problem = f". Received: {value!r} at {list(place)}{hint}"
+            raise _no_numbers(argument, problem)
     try:
         missing = np.vectorize(is_missing, otypes=[bool])(objects)
         return np.where(missing, np.nan, objects).astype(np.float64)
@@ -373,8 +373,8 @@ def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
         raise _no_numbers(argument, f": {error}") from error
 
 
-def _no_numbers(argument: str, told: str) -> ValueError:
-    return ValueError(f"`{argument}` must be an array of numbers{told}.")
+def _no_numbers(argument: str, problem: str) -> ValueError:
+    return ValueError(f"`{argument}` must be an array of numbers{problem}.")
 
 
 def _float32(numbers: np.ndarray) -> np.ndarray:

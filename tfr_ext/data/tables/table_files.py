@@ -1,4 +1,4 @@
-"""Tables in files: CSV and Parquet."""
+"""Reads tables from files: CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import decimals, telling
+from tfr_ext.core import decimals, messages
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
@@ -55,11 +55,11 @@ def read_table(
         missing: whether features may be missing, such as empty cells, and are then NaN.
 
     Raises:
-        DataFormatError: if a file lacks one of these columns, a value is wrong, or the
+        DataFormatError: If a file lacks one of these columns, a value is wrong, or the
             rows of a query are not next to each other. The message names the file, the
             row (counted from 0, as in pandas) and the line.
-        FileNotFoundError: if a path or pattern matches no file.
-        ImportError: if pandas, or PyArrow for Parquet, is missing.
+        FileNotFoundError: If a path or pattern matches no file.
+        ImportError: If pandas, or PyArrow for Parquet, is missing.
 
     Examples:
         >>> import os, tempfile
@@ -71,7 +71,7 @@ def read_table(
         ([[9.0], [12.5]], ['hat'])
     """
     columns = Columns(label, query, features, weight, doc_id, missing)
-    with telling.issuing_warnings():
+    with messages.issuing_warnings():
         return concatenate(read_files(find_files(paths), columns))
 
 
@@ -92,7 +92,7 @@ def read_files(
         The lists of each file, or those that are complete after this many rows.
 
     Raises:
-        DataFormatError: as `read_table`.
+        DataFormatError: As `read_table`.
     """
     first: dict[str, str] = {}
     for path in files:
@@ -112,7 +112,7 @@ def read_file(path: str, columns: Columns) -> RankingLists:
     """Reads a table.
 
     Raises:
-        DataFormatError: as `read_table`.
+        DataFormatError: As `read_table`.
     """
     (lists,) = _pieces(path, columns, None)
     return lists
@@ -122,8 +122,8 @@ def column_names(path: str) -> list[str]:
     """Returns the names of the columns of a table.
 
     Raises:
-        DataFormatError: if it is not a table.
-        ImportError: if the package that reads it is missing.
+        DataFormatError: If it is not a table.
+        ImportError: If the package that reads it is missing.
     """
     table_text.imported("pandas")
     separator = _separator(path)
@@ -138,19 +138,7 @@ def column_names(path: str) -> list[str]:
 
 
 def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLists]:
-    """Reads a table piece by piece.
-
-    Args:
-        path: the file.
-        columns: what its columns mean.
-        rows: see `read_files`.
-
-    Yields:
-        Lists.
-
-    Raises:
-        DataFormatError: as `read_table`.
-    """
+    """Yields the lists of a table, of about `rows` rows at a time."""
     found = column_names(path)
     row_before = 0
     begun: dict[str, int] = {}
@@ -219,16 +207,12 @@ def _read_frames(
         for part in parts:
             part.validate(full=True)  # Damaged texts may not be UTF-8.
             if len(part):
-                # What was the index of a frame is a column in the file.
+                # The index of a frame is a column in the file.
                 yield part.to_pandas(ignore_metadata=True)
 
 
 def _separator(path: str) -> str | None:
-    """Returns the separator of the cells of a text; None for Parquet.
-
-    Raises:
-        DataFormatError: if the name implies no format.
-    """
+    """Returns the separator of the cells of a text file; None for Parquet."""
     name = re.sub(r"\.(gz|bz2|xz)$", "", path)
     for ending, separator in _SEPARATORS.items():
         if name.endswith(ending):
@@ -243,11 +227,7 @@ def _separator(path: str) -> str | None:
 
 @contextlib.contextmanager
 def _parquet(path: str) -> Iterator[Any]:
-    """Opens a Parquet file.
-
-    Raises:
-        DataFormatError: if it is not a Parquet file.
-    """
+    """Opens a Parquet file."""
     arrow, module = (
         table_text.imported("pyarrow"),
         table_text.imported("pyarrow.parquet"),

@@ -1,4 +1,4 @@
-"""Reads the text of tables by rows, with PyArrow, and by lines, for messages."""
+"""Reads CSV text: rows with PyArrow, and lines for error messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_header(path: str, separator: str) -> tuple[list[str], int]:
         The names, and the number of lines up to the end of their row.
 
     Raises:
-        DataFormatError: if the file is empty or not a table.
+        DataFormatError: If the file is empty or not a table.
     """
     for first, last, row in _rows(path, separator):
         # PyArrow takes it for the end of a line when it passes over the names.
@@ -59,7 +59,7 @@ def read_frames(
         rows: maximum number of rows of each frame; all if left out.
 
     Raises:
-        DataFormatError: if it is not a table, or a value is not a number.
+        DataFormatError: If it is not a table, or a value is not a number.
     """
     pandas = imported("pandas")
     header = read_header(path, separator)
@@ -81,8 +81,8 @@ def read_frames(
                 if name in hints:
                     row = before + error.row
                     line = line_of(path, separator, row)
-                    told = f"row {row}: {error.problem}"
-                    raise DataFormatError(told, path, line) from None
+                    problem = f"row {row}: {error.problem}"
+                    raise DataFormatError(problem, path, line) from None
                 values[name] = batch[name].to_pandas()
         before += len(batch)
         yield pandas.DataFrame(values, copy=False)
@@ -144,7 +144,7 @@ class _NotTextError(Exception):
 
 
 class _Ended:
-    """A file of text to read, with a last row of marks."""
+    """A text file with a last row of marks added."""
 
     closed = False
 
@@ -181,11 +181,7 @@ def _skip_blanks(row: Any) -> str:
 
 
 def _numbers(texts: Any, name: str, hint: str) -> np.ndarray:
-    """Returns a column of texts as float64, with NaN for missing values.
-
-    Raises:
-        RowError: if a value is neither a number nor a truth value.
-    """
+    """Returns a column of texts as float64, with NaN for missing values."""
     arrow, compute = imported("pyarrow"), imported("pyarrow.compute")
     kind = arrow.float64()
     try:
@@ -215,16 +211,7 @@ def line_of(path: str, separator: str, row: int) -> int | None:
 def _rows(
     path: str, separator: str, strict: bool = False
 ) -> Iterator[tuple[int, int, list[str]]]:
-    """Yields the first and the last line of each row that is not blank, and its cells.
-
-    Args:
-        path: the file.
-        separator: what separates its cells.
-        strict: whether quotes in wrong places are errors.
-
-    Raises:
-        DataFormatError: if the text is not UTF-8 or not a table.
-    """
+    """Yields the first and last line of each row that is not blank, and its cells."""
     lines = (f"{text}\n" for _, text in text_files.read_lines(path))
     rows = csv.reader(lines, delimiter=separator, strict=strict)
     first = 1
@@ -239,7 +226,7 @@ def _rows(
 
 def _next(rows: Iterator[list[str]]) -> list[str] | None:
     """Returns the next row, whose cells may be long; None at the end."""
-    limit = csv.field_size_limit(text_files.MAX_LINE_BYTES)  # Of the whole process.
+    limit = csv.field_size_limit(text_files.MAX_LINE_BYTES)  # Process-wide.
     try:
         return next(rows, None)
     finally:
@@ -247,7 +234,7 @@ def _next(rows: Iterator[list[str]]) -> list[str] | None:
 
 
 def _explain(path: str, separator: str, count: int) -> None:
-    """Raises a DataFormatError for the first row that PyArrow refuses, if any is."""
+    """Raises a DataFormatError for the first row that PyArrow refuses."""
     longest = None
     for first, _, row in _rows(path, separator, strict=True):
         if len(row) != count:
@@ -268,7 +255,7 @@ def imported(name: str) -> Any:
     """Returns an optional module.
 
     Raises:
-        ImportError: if it is missing; the message says how to install it.
+        ImportError: If it is missing; the message says how to install it.
     """
     try:
         return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""The weights by which the KL losses balance relevant and irrelevant items."""
+"""Weights with which the KL losses balance relevant and irrelevant items."""
 
 from __future__ import annotations
 

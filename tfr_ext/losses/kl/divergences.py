@@ -43,13 +43,13 @@ def check_sigma(argument: str, value: Any) -> float:
     """Returns `value` as a standard deviation of the distributions.
 
     Raises:
-        ValueError: if it is not a number in (1e-9, 1e9).
+        ValueError: If it is not a number in (1e-9, 1e9).
     """
     return checks.between(argument, value, *_SIGMA)
 
 
 def logits(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
-    """Returns the logits that scores stand for, finite except for NaN.
+    """Returns logits of scores, finite except for NaN.
 
     Args:
         scores: logits, or probabilities, which are clipped to `[1e-7, 1 - 1e-7]`.
@@ -79,7 +79,7 @@ def log_probabilities(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
 
 
 def probabilities(scores: tf.Tensor, from_logits: bool) -> tf.Tensor:
-    """Returns the probabilities that scores stand for, in `[0, 1]`.
+    """Returns probabilities of scores, in `[0, 1]`.
 
     Args:
         scores: logits, or probabilities, clipped to `[0, 1]`.
@@ -248,12 +248,7 @@ class _Pairs:
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         """Sums A_ij (v_i - v_j) over j, and upstream_i A_ij (v_i - v_j) over i.
 
-        Args:
-            upstream: `[batch, list]`.
-            vectors: each `v`, `[batch, list]`.
-
-        Returns:
-            The sums over `j` of each vector and the sums over `i`, `[batch, list]`.
+        All are `[batch, list]`, one for each vector `v`.
         """
         ones_and_vectors = tf.stack([tf.ones_like(upstream), *vectors], axis=2)
         weighted = upstream[..., tf.newaxis] * ones_and_vectors

@@ -88,7 +88,7 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
                 clipped to `[0, 1]`; outside that range they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
@@ -104,7 +104,7 @@ class ListwiseKLGaussianLoss(base.ListwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each list, `[batch, 1]`."""
         arguments = self._arguments
         t = labels / arguments["max_label"]
         weights = class_weights.of_items(

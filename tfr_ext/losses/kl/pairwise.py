@@ -93,7 +93,7 @@ class PairwiseKLBinomialLoss(base.ItemwiseLoss):
                 clipped to `[1e-7, 1 - 1e-7]`; outside that range they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._declare(
@@ -106,7 +106,7 @@ class PairwiseKLBinomialLoss(base.ItemwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each item, `[batch, list]`."""
         arguments = self._arguments
         return divergences.binomial_hinge(
             divergences.logits(scores, arguments["from_logits"]),
@@ -189,7 +189,7 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
                 clipped to `[0, 1]`; outside that range they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of range.
+            ValueError: If an argument is out of range.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
         self._declare(
@@ -199,7 +199,7 @@ class PairwiseKLGaussianLoss(base.ItemwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each item, `[batch, list]`."""
         arguments = self._arguments
         return divergences.gaussian_hinge(
             divergences.probabilities(scores, arguments["from_logits"]),

@@ -92,7 +92,7 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
                 clipped to `[1e-7, 1 - 1e-7]`; outside that range they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)
@@ -108,7 +108,7 @@ class PointwiseKLBinomialLoss(base.ItemwiseLoss):
     def compute(
         self, labels: tf.Tensor, scores: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """See `RankingLoss`."""
+        """Computes the unweighted loss of each item, `[batch, list]`."""
         arguments = self._arguments
         p = labels / arguments["max_label"]
         weights = class_weights.of_items(
@@ -204,7 +204,7 @@ class PointwiseKLMultinomialLoss(base.ItemwiseLoss):
                 clipped to `[1e-7, 1 - 1e-7]`; outside that range they get no gradient.
 
         Raises:
-            ValueError: if an argument is out of range, or differs from its default
+            ValueError: If an argument is out of range, or differs from its default
                 where it has no effect.
         """
         super().__init__(reduction=reduction, name=name, ragged=ragged)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UniqueSoftmaxLoss,
         YetiLogisticLoss,
     )
-    from tfr_ext.losses.tfr.mended import TFRLoss
+    from tfr_ext.losses.tfr.fixed import TFRLoss
 
 __all__ = [
     "ApproxMRRLoss",
@@ -59,7 +59,7 @@ def __getattr__(name: str) -> Any:
     """Imports TensorFlow Ranking and returns the requested attribute.
 
     Raises:
-        ImportError: if TensorFlow Ranking cannot be imported; the message says what to
+        ImportError: If TensorFlow Ranking cannot be imported; the message says what to
             do.
     """
     if name not in __all__:

@@ -18,7 +18,7 @@ from tfr_ext.core import checks, inputs, masked
 from tfr_ext.core.inputs import TensorLike
 from tfr_ext.losses import base
 from tfr_ext.losses.tfr import computations, lambda_weights, names
-from tfr_ext.losses.tfr.mended import (
+from tfr_ext.losses.tfr.fixed import (
     RANDOM,
     TIES,
     Itemwise,
@@ -92,7 +92,7 @@ class OrdinalLoss(Itemwise, tfr.keras.losses.OrdinalLoss):
         use_fraction_label: bool = False,
         **kwargs: Any,
     ):
-        """See `tfr.keras.losses.OrdinalLoss`."""
+        """Initialises the loss with the arguments of TensorFlow Ranking's."""
         kwargs["ordinal_size"] = checks.at_least("ordinal_size", ordinal_size, 1)
         kwargs["use_fraction_label"] = checks.boolean(
             "use_fraction_label", use_fraction_label
@@ -103,7 +103,7 @@ class OrdinalLoss(Itemwise, tfr.keras.losses.OrdinalLoss):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """See `TFRLoss`."""
+        """Returns the arguments that recreate this loss."""
         return {**super().get_config(), **self._ordinals}
 
     def _dense(
@@ -144,7 +144,6 @@ class _SoftmaxLoss(TFRLoss):
         )
 
     def caveats(self) -> list[str]:
-        """See `TFRLoss`."""
         return [] if self._lambda_weight is None else [TIES.format("scores")]
 
 
@@ -241,7 +240,7 @@ class CoupledRankDistilLoss(TFRLoss, tfr.keras.losses.CoupledRankDistilLoss):
     CAVEATS = (RANDOM,)
 
     def __init__(self, *args: Any, **kwargs: Any):
-        """See `TFRLoss`."""
+        """Initialises the loss."""
         super().__init__(*args, **kwargs)
         self._loss = computations.CoupledRankDistil(
             self._loss.name, self._sample_size, self._topk, self._temperature

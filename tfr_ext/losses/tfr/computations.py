@@ -104,7 +104,7 @@ class GumbelSampler(losses_impl.GumbelSampler):
     def sample(
         self, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
-        """See `losses_impl.GumbelSampler`; scores are shifted by another constant."""
+        """Draws Gumbel noise as `losses_impl.GumbelSampler`, up to a constant shift."""
         batch, size = tf.unstack(tf.shape(logits))
         shape = [batch, self._sample_size, size]
         noise = losses_impl._sample_gumbel(shape, seed=self._seed)

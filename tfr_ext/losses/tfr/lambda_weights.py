@@ -98,7 +98,7 @@ def get(name: str, **params: Any) -> LambdaWeight:
             Ranking's defaults.
 
     Raises:
-        ValueError: if the name or a parameter is unknown (the message lists similar
+        ValueError: If the name or a parameter is unknown (the message lists similar
             names), missing or out of range.
 
     Examples:
@@ -138,7 +138,7 @@ def resolve(
         params: the parameters, if `weight` is a name.
 
     Raises:
-        ValueError: if the two do not fit together, or `get` rejects them.
+        ValueError: If the two do not fit together, or `get` rejects them.
     """
     if isinstance(weight, str):
         return get(weight, **(params or {}))

@@ -1,4 +1,4 @@
-"""The interface of feature transforms, and what several of them share."""
+"""The base classes of feature transforms."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FeatureTransform(tf.keras.layers.Layer, metaclass=abc.ABCMeta):
         """
 
     def carried(self, columns: np.ndarray) -> np.ndarray:
-        """Returns what belongs to each new feature, given what belongs to each old one.
+        """Maps entries of the old features to the new features made of them.
 
         Statistics leave out the values that are made from missing ones, and this says
         which these are.
@@ -87,7 +87,7 @@ class FittedTransform(FeatureTransform):
         """Creates the weights.
 
         Raises:
-            ValueError: if the number of features differs from that of the statistics.
+            ValueError: If the number of features differs from that of the statistics.
         """
         width = input_shape[0][-1]
         if width != self.num_features:
@@ -145,15 +145,10 @@ def _bisected(
     values: tf.Tensor,
     is_before: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """Returns how many entries of a row stand before each value.
+    """Returns how many sorted `[rows, entries]` stand before each of `[rows, values]`.
 
     `tf.searchsorted` does the same, but XLA makes of it a comparison of each value with
     each entry, which takes gigabytes for lists of 1,000 items.
-
-    Args:
-        ordered: `[rows, entries]`, sorted.
-        values: `[rows, values]`.
-        is_before: whether an entry stands before a value.
     """
     size = tf.shape(ordered)[1]
     (step,) = tf.while_loop(
@@ -196,7 +191,7 @@ class Concatenated(FeatureTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if there are none.
+            ValueError: If there are none.
         """
         super().__init__(**kwargs)
         if not parts:
@@ -220,7 +215,7 @@ class Concatenated(FeatureTransform):
         """Creates the weights of the parts.
 
         Raises:
-            ValueError: if the statistics of a part are of another number of features.
+            ValueError: If the statistics of a part are of another number of features.
         """
         for part in self.parts:
             if not part.built:
@@ -228,12 +223,12 @@ class Concatenated(FeatureTransform):
         super().build(input_shape)
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Returns the outputs of all parts, one after the other."""
         outputs = [part.transform(features, real) for part in self.parts]
         return tf.concat(outputs, axis=-1)
 
     def carried(self, columns: np.ndarray) -> np.ndarray:
-        """See `FeatureTransform`."""
+        """Maps entries of features to the features of all parts."""
         return np.concatenate([part.carried(columns) for part in self.parts], axis=-1)
 
     def get_config(self) -> dict[str, Any]:

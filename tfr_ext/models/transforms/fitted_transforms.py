@@ -35,7 +35,7 @@ class Standard(FittedTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a number is not finite, a deviation is negative, or the
+            ValueError: If a number is not finite, a deviation is negative, or the
                 lengths differ.
         """
         super().__init__(**kwargs)
@@ -49,7 +49,7 @@ class Standard(FittedTransform):
 
     @property
     def num_features(self) -> int:
-        """See `FittedTransform`."""
+        """Number of features that have statistics."""
         return len(self._mean)
 
     def _build_statistics(self) -> None:
@@ -57,7 +57,7 @@ class Standard(FittedTransform):
         self._std_weight = self._statistic("std", self._std)
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Standardises features."""
         mean, std = self._mean_weight, self._std_weight
         # Halved first, as the difference of two float32 numbers may overflow.
         centred = features / 2 - mean / 2
@@ -100,7 +100,7 @@ class Quantile(FittedTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a number is not finite or below the one before, there are
+            ValueError: If a number is not finite or below the one before, there are
                 fewer than two, or features have different numbers of quantiles.
         """
         super().__init__(**kwargs)
@@ -118,7 +118,7 @@ class Quantile(FittedTransform):
 
     @property
     def num_features(self) -> int:
-        """See `FittedTransform`."""
+        """Number of features that have statistics."""
         return len(self._quantiles)
 
     def _build_statistics(self) -> None:
@@ -127,7 +127,7 @@ class Quantile(FittedTransform):
         )
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Returns the share of training items with lower values."""
         quantiles = tf.convert_to_tensor(self._weight)
         steps = quantiles.shape[1] - 1
         shape = tf.shape(features)
@@ -189,7 +189,7 @@ class FillMissing(FittedTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a mean is not finite, or `indicators` are not increasing
+            ValueError: If a mean is not finite, or `indicators` are not increasing
                 numbers of features.
         """
         super().__init__(**kwargs)
@@ -203,24 +203,24 @@ class FillMissing(FittedTransform):
 
     @property
     def num_features(self) -> int:
-        """See `FittedTransform`."""
+        """Number of features that have statistics."""
         return len(self._mean)
 
     def _build_statistics(self) -> None:
         self._mean_weight = self._statistic("mean", self._mean)
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Fills in means, and appends the indicators."""
         missing = tf.math.is_nan(features)
         mean = tf.convert_to_tensor(self._mean_weight)
         filled = tf.where(missing, mean, features)
         if not self._indicators:
             return filled
-        told = tf.gather(missing, self._indicators, axis=-1)
-        return tf.concat([filled, tf.cast(told, filled.dtype)], axis=-1)
+        indicators = tf.gather(missing, self._indicators, axis=-1)
+        return tf.concat([filled, tf.cast(indicators, filled.dtype)], axis=-1)
 
     def carried(self, columns: np.ndarray) -> np.ndarray:
-        """See `FeatureTransform`; what is appended is made from no feature."""
+        """Maps entries of features; an indicator is made from no feature."""
         shape = [*columns.shape[:-1], len(self._indicators)]
         return np.concatenate([columns, np.zeros(shape, columns.dtype)], axis=-1)
 

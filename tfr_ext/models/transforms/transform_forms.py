@@ -1,4 +1,4 @@
-"""Feature transforms by their names, and the statistics that they are fitted to."""
+"""Builds feature transforms by name, and fits their statistics."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def check_feature_transforms(forms: Sequence[str]) -> None:
     """Checks the forms that `feature_transforms` takes, without any data.
 
     Raises:
-        ValueError: if one is unknown or invalid; the message lists similar names.
+        ValueError: If one is unknown or invalid; the message lists similar names.
     """
     checks.elements("forms", forms, _check_form, "names of transforms")
 
@@ -148,7 +148,7 @@ def feature_transforms(
             1 where it is missing. None if no feature is NaN.
 
     Raises:
-        ValueError: if a form is unknown or invalid, or there are no items.
+        ValueError: If a form is unknown or invalid, or there are no items.
 
     Examples:
         >>> import numpy as np
@@ -178,7 +178,7 @@ def feature_transforms(
 
 
 def _parsed(form: str) -> Callable[[_Training], FeatureTransform]:
-    """Returns what fits a transform, after a check of its form."""
+    """Returns the function that fits a transform, after a check of its form."""
     name, *parameters = form.split(":")
     if form in _WITHOUT_PARAMETERS:
         return lambda training: _WITHOUT_PARAMETERS[form]()
@@ -261,7 +261,7 @@ def moments(
         name: what the statistics are for, for messages.
 
     Raises:
-        ValueError: if there are no items.
+        ValueError: If there are no items.
     """
     count, mean, squares = np.zeros([]), np.zeros([]), np.zeros([])
     low, high = np.array(math.inf), np.array(-math.inf)
@@ -308,7 +308,7 @@ def quantiles(
         float32 array `[features, quantiles]`, at levels evenly spaced from 0 to 1.
 
     Raises:
-        ValueError: if there are no items.
+        ValueError: If there are no items.
     """
     # Those with the lowest keys are a sample without replacement.
     rng = np.random.default_rng(0)
@@ -355,13 +355,7 @@ def _lowest(
 def _transformed(
     pieces: Iterable[RankingLists], layers: Sequence[FeatureTransform], name: str
 ) -> Iterator[np.ndarray]:
-    """Yields features after some transforms, `[items, features]`.
-
-    What is made from a missing value is NaN.
-
-    Raises:
-        ValueError: if there are no items.
-    """
+    """Yields features after some transforms, `[items, features]`, NaN if missing."""
     empty = True
     for lists in pieces:
         order = np.argsort(lists.lengths, kind="stable")

@@ -25,7 +25,7 @@ class Raw(FeatureTransform):
     """
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Returns the features unchanged."""
         return features
 
 
@@ -41,7 +41,7 @@ class Log1p(FeatureTransform):
     """
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Returns `sign(x) * log(1 + |x|)`."""
         return tf.sign(features) * tf.math.log1p(tf.abs(features))
 
 
@@ -64,7 +64,7 @@ class Clip(FeatureTransform):
             **kwargs: arguments of `tf.keras.layers.Layer`.
 
         Raises:
-            ValueError: if a bound is not a number below 3e38, or `low` is above `high`.
+            ValueError: If a bound is not a number below 3e38, or `low` is above `high`.
         """
         super().__init__(**kwargs)
         for name, bound in (("low", low), ("high", high)):
@@ -77,7 +77,7 @@ class Clip(FeatureTransform):
             )
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Clips features."""
         if self._low is not None:
             features = tf.maximum(features, self._low)
         if self._high is not None:
@@ -105,7 +105,7 @@ class QueryMinMax(FeatureTransform):
     ACROSS_LISTS = True
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Rescales features to the range 0 to 1 within each list."""
         return _scaled(features, real)
 
 
@@ -129,7 +129,7 @@ class QueryStandard(FeatureTransform):
     ACROSS_LISTS = True
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Standardises features within each list."""
         # From 0 to 1 first, which changes nothing in exact arithmetic: then squares
         # neither overflow nor vanish, and a small spread far from 0 is not lost.
         scaled = tf.where(real, _scaled(features, real), 0)
@@ -162,7 +162,7 @@ class QueryRank(FeatureTransform):
     ACROSS_LISTS = True
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-        """See `FeatureTransform`."""
+        """Ranks items within each list, feature by feature."""
         shape = tf.shape(features)
         # A row for each list and feature, with padding last.
         values = tf.transpose(tf.where(real, features, float("inf")), [0, 2, 1])

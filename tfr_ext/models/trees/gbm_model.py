@@ -1,4 +1,4 @@
-"""Trained trees, one model or the mean of several, and the libraries that made them."""
+"""Trained trees: one model or the mean of several, in files of their library."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class GbmModel:
             directory: where they go.
 
         Raises:
-            OSError: if one cannot be written.
+            OSError: If one cannot be written.
         """
         names = file_names(self._library, len(self.boosters))
         lines = []
@@ -127,9 +127,9 @@ def load(directory: str) -> GbmModel:
             a `model.cbm`.
 
     Raises:
-        ValueError: if no model is there, or its file has errors or differs from what
+        ValueError: If no model is there, or its file has errors or differs from what
             was written.
-        ImportError: if its library is not installed.
+        ImportError: If its library is not installed.
     """
     _check(directory, _digests(directory))
     for library in _SUFFIXES:
@@ -224,7 +224,7 @@ LIBRARIES = ("lightgbm", "catboost")
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of those that are installed."""
+    """Returns the versions of the installed libraries."""
     found = {}
     for name in LIBRARIES:
         try:
@@ -241,7 +241,7 @@ def imported(name: str) -> Any:
         name: 'lightgbm' or 'catboost'.
 
     Raises:
-        ImportError: if it cannot be imported; the message says how to install it.
+        ImportError: If it cannot be imported; the message says how to install it.
 
     Examples:
         >>> imported("lightgbm").__name__

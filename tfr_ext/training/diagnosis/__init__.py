@@ -1,4 +1,4 @@
-"""Finds out what goes wrong in training, and says so in numbers and in words."""
+"""Diagnoses training: figures in the logs, and warnings."""
 
 from tfr_ext.training.diagnosis.callbacks import LossWatch, TrainingDiagnosis
 from tfr_ext.training.diagnosis.not_finite import StopAtBadLoss, cause

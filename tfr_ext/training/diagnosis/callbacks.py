@@ -76,7 +76,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
             warn: called with each warning.
 
         Raises:
-            ValueError: if `num_batches` is out of range.
+            ValueError: If `num_batches` is out of range.
         """
         super().__init__()
         self._batches = batches
@@ -85,10 +85,10 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         self._warn = warn
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`.
+        """Takes the batches, and traces the measurement.
 
         Raises:
-            ValueError: if there is no loss object, or no batch.
+            ValueError: If there is no loss object, or no batch.
         """
         loss = self._loss or getattr(self.model, "loss", None)
         if not isinstance(loss, tf.keras.losses.Loss):
@@ -104,7 +104,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         loss._allow_sum_over_batch_size = True
         self._metric = measures.relaxed_metric(loss)
         self._warnings = epochs.EpochWarnings(self._metric, loss.get_config())
-        self._not_finite_told = False
+        self._has_warned = False
         strategy = self.model.distribute_strategy
 
         # Every replica measures the whole batch: gradients of mirrored weights can be
@@ -115,7 +115,7 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         self._run = tf.function(run, reduce_retracing=True)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Adds the figures to the logs, and warns."""
         logs = {} if logs is None else logs
         local = self.model.distribute_strategy.experimental_local_results
         measured = measures.of_all(
@@ -128,8 +128,8 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         own_loss = measured.pop("loss")
         logs.update(measured)
         loss = float(logs.get("loss", 0.0))
-        if not math.isfinite(loss) and not self._not_finite_told:
-            self._not_finite_told = True
+        if not math.isfinite(loss) and not self._has_warned:
+            self._has_warned = True
             features, labels = self._sample[0][:2]
             self._warn(
                 f"The loss became {loss} in epoch {epoch + 1}. "
@@ -156,6 +156,6 @@ class LossWatch(tf.keras.callbacks.Callback):
         self._warnings = epochs.EpochWarnings()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Warns if the loss stays the same."""
         for line in self._warnings({"loss": float((logs or {}).get("loss", 0.0))}):
             self._warn(f"After epoch {epoch + 1}: {line}")

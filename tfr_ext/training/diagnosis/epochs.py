@@ -1,4 +1,4 @@
-"""Warnings, in words, about the figures of some epochs."""
+"""Warnings about the figures of recent epochs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEFT_TO_LEARN = 0.05
 
 
 class EpochWarnings:
-    """Gives each warning once.
+    """Warns about the figures of epochs, once about each fault.
 
     Examples:
         >>> watch = EpochWarnings()
@@ -50,7 +50,7 @@ class EpochWarnings:
         self._recent: collections.deque[Mapping[str, float]] = collections.deque(
             maxlen=PATIENCE
         )
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def __call__(self, epoch: Mapping[str, float]) -> list[str]:
         """Returns the new warnings after the next epoch, a line each.
@@ -67,8 +67,8 @@ class EpochWarnings:
             "saturated": self._saturated(),
         }
         new = {name: line for name, line in lines.items() if line}
-        fresh = [line for name, line in new.items() if name not in self._told]
-        self._told.update(new)
+        fresh = [line for name, line in new.items() if name not in self._warned]
+        self._warned.update(new)
         return fresh
 
     def _of_recent(self, name: str) -> list[float]:
@@ -144,7 +144,7 @@ class EpochWarnings:
         )
 
     def _turn(self, way: str) -> str:
-        """Returns what to change for a sharper or smoother relaxation."""
+        """Returns how to make the relaxation sharper or smoother."""
         sharpness = self._metric.sharpness if self._metric else None
         if sharpness is None:
             return ""

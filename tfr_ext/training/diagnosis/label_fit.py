@@ -20,16 +20,16 @@ from tfr_ext.training.diagnosis import suspect_labels
 
 
 def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
-    """Tells whether a loss depends on the highest grade, but was not given it.
+    """Returns whether a loss needs the highest grade, but was not given it.
 
     Raises:
-        ValueError: if there is no such loss.
+        ValueError: If there is no such loss.
     """
     return loss_params.get("max_label") is None and _has_max_label(loss, loss_params)
 
 
 def _has_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
-    """Tells whether a loss depends on the highest grade."""
+    """Returns whether a loss depends on the highest grade."""
     known = losses.parameters(loss)
     # Losses for several metrics depend on it for some of these only.
     metrics = objectives.names(lambda cls: cls.needs_max_label())
@@ -44,7 +44,7 @@ def check_max_label(
     """Checks that no label is above the highest grade that a loss was given.
 
     Raises:
-        ValueError: if a label is.
+        ValueError: If a label is.
     """
     highest = loss_params.get("max_label")
     if highest is None or not _has_max_label(loss, loss_params):
@@ -65,7 +65,7 @@ def warnings(
     loss: tf.keras.losses.Loss,
     lambda_threshold: float | None = None,
 ) -> list[str]:
-    """Returns what looks wrong about the training labels, a line each.
+    """Returns warnings about the training labels, a line each.
 
     Args:
         train: the training lists.
@@ -123,7 +123,7 @@ def warnings(
 def _warnings_of_labels(
     train: AnyLists, convention: Convention, loss: tf.keras.losses.Loss
 ) -> list[str]:
-    """Returns what looks wrong about the labels, whatever they are used for."""
+    """Returns warnings about the labels, whatever they are used for."""
     gain, remedy = _gain_in_use(convention, loss)
     if isinstance(train, StreamedLists):
         # It does not hold all labels: each label once, and the first lists for the
@@ -141,7 +141,7 @@ def _warnings_of_labels(
 
 
 def _gain_in_use(convention: Convention, loss: tf.keras.losses.Loss) -> tuple[str, str]:
-    """Returns the steepest gain of loss and NDCG, and what gives a linear one."""
+    """Returns the steepest gain of loss and NDCG, and how to get a linear one."""
     relaxed = isinstance(loss, losses.RankingLoss) and loss.relaxed_metric()
     objective = relaxed.objective if relaxed else None
     gain, instead = convention.gain, []
@@ -157,7 +157,7 @@ def _gain_in_use(convention: Convention, loss: tf.keras.losses.Loss) -> tuple[st
 
 
 def _warnings_of_grades(train: RankingLists, config: dict[str, Any]) -> list[str]:
-    """Does the same for a loss of distributions over grades."""
+    """Returns warnings about the labels for a loss of distributions over grades."""
     values, least = config["grade_values"], config["relevance_threshold"]
     lists = with_label_distributions(train, len(values))
     highest = float((lists.label_distributions @ np.array(values)).max())

@@ -128,7 +128,7 @@ def of_all(
     """Combines what `of_batch` measured on some batches.
 
     Args:
-        batches: what it returned for each batch.
+        batches: its result for each batch.
         metric_name: the metric that the loss relaxes, if any.
 
     Returns:

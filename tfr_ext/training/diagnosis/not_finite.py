@@ -100,8 +100,8 @@ def _not_finite(values: tf.Tensor) -> str:
     array = values.numpy()
     place = tuple(np.argwhere(~np.isfinite(array))[0])
     names = ("list", "item", "feature")
-    told = (f"{name} {i + 1}" for name, i in zip(names, place))
-    return f"{', '.join(told)} has {array[place]:g}"
+    formatted = (f"{name} {i + 1}" for name, i in zip(names, place))
+    return f"{', '.join(formatted)} has {array[place]:g}"
 
 
 def bad_loss(
@@ -144,14 +144,14 @@ class StopAtBadLoss(tf.keras.callbacks.Callback):
         self._batches_before = batches_before
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Notes the epoch."""
         self._epoch = epoch
         self._next = self._before = self._batches_before(epoch)
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """See `tf.keras.callbacks.Callback`."""
+        """Raises an error if the loss is NaN or infinite."""
         batch += self._before
         first, self._next = self._next, batch + 1
         loss = float((logs or {}).get("loss", 0.0))

@@ -28,7 +28,7 @@ def label_warnings(
         The warnings, none if nothing looks wrong.
 
     Raises:
-        ValueError: if the labels do not have this shape.
+        ValueError: If the labels do not have this shape.
 
     Examples:
         >>> for line in label_warnings([[2, 1, 3], [3, 2, 1]]):
@@ -65,7 +65,7 @@ def flat_label_warnings(
     gain: str = "exponential",
     remedy: str = "pass `gain='linear'` to the loss and to NDCG metrics",
 ) -> list[str]:
-    """Does the same for the labels of real items, list by list.
+    """Returns warnings about the labels of real items, given list by list.
 
     Args:
         labels: labels of all items, `[num_items]`.
@@ -118,7 +118,7 @@ def flat_label_warnings(
 
 
 def rank_warnings(labels: np.ndarray, row_splits: np.ndarray) -> list[str]:
-    """Tells if the labels of each list are those from 0 or 1 up, each once.
+    """Warns if the labels of each list are those from 0 or 1 up, each once.
 
     Args:
         labels: labels of all items, `[num_items]`.

@@ -76,7 +76,7 @@ def warn(text: str) -> None:
 
 
 def _depth_of_caller() -> int:
-    """Returns the `stacklevel`, seen from `warn`, of what called this package."""
+    """Returns the `stacklevel`, seen from `warn`, of the caller of this package."""
     package = __name__.partition(".")[0]
     frame: types.FrameType | None = sys._getframe(1)
     depth = last = 1
@@ -141,7 +141,7 @@ def issuing_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_logged(text: str) -> Iterator[None]:
-    """Hides what absl and TensorFlow log with a text that the caller knows better.
+    """Hides log messages of absl and TensorFlow that contain a text.
 
     Examples:
         >>> with without_logged("of no use"):

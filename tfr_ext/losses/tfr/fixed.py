@@ -1,4 +1,4 @@
-"""What this package adds to the losses of TensorFlow Ranking, by kind of loss."""
+"""The base classes of TensorFlow Ranking's losses, which fix faults of each kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 
 class TFRLoss(tf.keras.losses.Loss):
-    """What this package adds to every loss of TensorFlow Ranking.
+    """Base of TensorFlow Ranking's losses, with faults fixed.
 
     Labels and scores may have any numeric type and are converted to float32. Weights
     are None, a scalar, `[batch]` or `[batch, 1]` (one per list), or `[batch, list]`.
@@ -76,7 +76,7 @@ class TFRLoss(tf.keras.losses.Loss):
             **kwargs: the other arguments of TensorFlow Ranking's class.
 
         Raises:
-            ValueError: if the lambda weight is invalid, or the loss would ignore it.
+            ValueError: If the lambda weight is invalid, or the loss would ignore it.
         """
         for argument, check in _CHECKS.items():
             if argument in kwargs:
@@ -235,7 +235,7 @@ class Pairwise(Itemwise):
         return weights
 
     def caveats(self) -> list[str]:
-        """See `TFRLoss`."""
+        """Returns the remaining faults, those of lambda weights too, one per line."""
         by_rank = self._lambda_weight is not None and not isinstance(
             self._lambda_weight, losses_impl.LabelDiffLambdaWeight
         )
@@ -246,12 +246,12 @@ class Sampled(TFRLoss):
     """A loss that adds Gumbel noise to the scores."""
 
     def __init__(self, *args: Any, **kwargs: Any):
-        """See `TFRLoss`."""
+        """Initialises the loss."""
         super().__init__(*args, **kwargs)
         self._gumbel_sampler = computations.GumbelSampler(
             self.name, self._sample_size, self._gumbel_temperature, self._seed
         )
 
     def caveats(self) -> list[str]:
-        """See `TFRLoss`."""
+        """Returns the fault that remains: the draws of random numbers."""
         return [RANDOM]
