@@ -274,7 +274,7 @@ class DataConfig(Settings):
     )
     stream: bool = setting(
         False,
-        "Read the training files of `dataset='elwc'` anew in each epoch instead of "
+        "Copy the training files of `dataset='elwc'` to a temporary file instead of "
         "holding them in memory. Lists are then shuffled within a buffer of 32 "
         "batches that is filled from four files at a time, and queries cannot be held "
         "out.",
