@@ -2,6 +2,7 @@
 
 A process of its own imports what the commands need, runs nothing of it, and is forked
 for every command: that finds what a fresh interpreter would have, some seconds sooner.
+What AutoGraph has converted in a command, it need not convert in those that follow.
 """
 
 import atexit
@@ -75,16 +76,21 @@ def _serve():
 
     import tfr_ext.scoring.evaluator
     import tfr_ext.training.trainer  # noqa: F401
+    from tests import converted
 
     for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            _work(*json.loads(line))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        with tempfile.TemporaryFile() as told:
+            before = converted.known()
+            child = os.fork()
+            if child == 0:
+                _work(*json.loads(line), lambda: converted.write(told, before))
+            _, status = os.waitpid(child, 0)
+            print(os.waitstatus_to_exitcode(status), flush=True)
+            told.seek(0)
+            converted.read(told)
 
 
-def _work(module, flags, environment, directory, files, user, unread):
+def _work(module, flags, environment, directory, files, user, unread, at_end):
     """Becomes the command, and ends with it."""
     os.environ.clear()
     os.environ.update(environment)
@@ -113,6 +119,7 @@ def _work(module, flags, environment, directory, files, user, unread):
     except BaseException:
         traceback.print_exc()
         code = 1
+    at_end()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)
