@@ -25,7 +25,16 @@ from tfr_ext.training import (
     train,
 )
 
-SMALL = {"hidden_sizes": (8,), "num_epochs": 3, "batch_size": 8, "learning_rate": 0.02}
+# A loss and a network whose graphs are built soon.
+SMALL = {
+    "loss": "list_net_loss",
+    "hidden_sizes": (8,),
+    "batch_normalization": False,
+    "num_epochs": 3,
+    "batch_size": 8,
+    "learning_rate": 0.02,
+}
+ALPHA = {"loss": "smoothi_loss", "loss_params": {"alpha": 2.0}}
 
 
 def learnable(num_queries=30, seed=0):
@@ -41,17 +50,23 @@ def fitted(**kwargs):
     return tfr_ext.Ranker(**{**SMALL, **kwargs}).fit(X, y, group=group)
 
 
+@pytest.fixture(scope="module")
+def ranker():
+    """One that tests may read, but not change."""
+    return fitted()
+
+
 @pytest.mark.two_graphs
 def test_it_trains_as_the_settings_do(tmp_path):
     X, y, group = learnable()
     valid = learnable(10, seed=1)
-    ranker = tfr_ext.Ranker(loss_params={"alpha": 2.0}, **SMALL)
+    ranker = tfr_ext.Ranker(**{**SMALL, **ALPHA})
     ranker.fit(X, y, group=group, eval_set=valid[:2], eval_group=valid[2])
     lists = RankingLists.from_arrays(X, y, group=group)
     held = RankingLists.from_arrays(*valid[:2], group=valid[2])
     config = TrainingConfig(
         data=DataConfig(),
-        model=ModelConfig(hidden_sizes=(8,)),
+        model=ModelConfig(hidden_sizes=(8,), batch_normalization=False),
         loss=LossConfig("smoothi_loss", {"alpha": 2.0}),
         batch_size=8,
         learning_rate=0.02,
@@ -73,12 +88,12 @@ def test_it_trains_as_the_settings_do(tmp_path):
 
 
 @pytest.mark.two_graphs
-def test_group_qid_and_a_frame_are_one():
+def test_group_qid_and_a_frame_are_one(ranker):
     pandas = pytest.importorskip("pandas")
     X, y, group = learnable()
     qid = np.repeat(np.arange(len(group)), group)
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(q=qid)
-    by_group = fitted()
+    by_group = ranker
     by_qid = tfr_ext.Ranker(**SMALL).fit(X, y, qid=qid)
     by_frame = tfr_ext.Ranker(query="q", **SMALL).fit(frame, y)
     expected = by_group.predict(X)
@@ -124,7 +139,7 @@ def test_it_learns_and_weights_reach_the_loss():
 @pytest.mark.two_graphs
 def test_it_comes_back_from_files_pickles_and_exports(tmp_path):
     X, y, group = learnable()
-    ranker = fitted(loss_params={"alpha": 2.0}, feature_transforms=["standard"])
+    ranker = fitted(**ALPHA, feature_transforms=["standard"], num_epochs=1)
     ranker.save(str(tmp_path / "saved"))
     loaded = tfr_ext.Ranker.load(str(tmp_path / "saved"))
     expected = ranker.predict(X)
@@ -143,10 +158,10 @@ def test_it_comes_back_from_files_pickles_and_exports(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved(ranker, tmp_path_factory):
     """The directory of a ranker."""
     folder = tmp_path_factory.mktemp("saved")
-    fitted(num_epochs=1).save(str(folder))
+    ranker.save(str(folder))
     return folder
 
 
@@ -199,9 +214,9 @@ def test_only_a_fit_imports_callbacks(saved, tmp_path, monkeypatch):
         ranker.fit(X, y, group=group)
 
 
-def test_early_stopping_and_seeds():
+def test_early_stopping_and_seeds(ranker):
     X, y, group = learnable()
-    same = [fitted(random_state=3).predict(X) for _ in range(2)]
+    same = [one.predict(X) for one in (ranker, fitted(random_state=1))]
     np.testing.assert_array_equal(*same)
     assert not np.array_equal(fitted(random_state=4).predict(X), same[0])
     stopped = fitted(num_epochs=50, early_stopping_patience=2, learning_rate=1e-9)
@@ -217,14 +232,13 @@ def test_it_prints_what_verbose_says(capfd):
         assert (words in printed) if words else not printed
 
 
-def test_an_interrupted_fit_goes_on(tmp_path):
-    whole = fitted(num_epochs=4)
-    fitted(num_epochs=4, model_dir=str(tmp_path / "a"))
-    again = fitted(num_epochs=4, model_dir=str(tmp_path / "a"))
-    assert again.history_ == whole.history_
+def test_an_interrupted_fit_goes_on(ranker, tmp_path):
+    fitted(model_dir=str(tmp_path / "a"))
+    again = fitted(model_dir=str(tmp_path / "a"))
+    assert again.history_ == ranker.history_
     X, y, group = learnable()
     with pytest.raises(ValueError, match="other data"):
-        tfr_ext.Ranker(**{**SMALL, "num_epochs": 4}, model_dir=str(tmp_path / "a")).fit(
+        tfr_ext.Ranker(**SMALL, model_dir=str(tmp_path / "a")).fit(
             X, y[::-1].copy(), group=group
         )
 
@@ -240,7 +254,7 @@ X, Y, GROUP = learnable()
         ({}, {"group": GROUP, "qid": Y}, "Received both"),
         ({}, {"qid": np.arange(len(Y)) % 7}, "must be next to each other"),
         ({"loss": "smothi_loss"}, {"group": GROUP}, "smoothi_loss"),
-        ({"loss_params": {"alpa": 1}}, {"group": GROUP}, "alpha"),
+        ({**ALPHA, "loss_params": {"alpa": 1}}, {"group": GROUP}, "alpha"),
         ({"num_epochs": 0}, {"group": GROUP}, "`num_epochs`"),
         ({"verbose": 3}, {"group": GROUP}, "`verbose` must be 0, 1 or 2"),
         ({"monitor": "ndgc"}, {"group": GROUP}, "ndcg"),

@@ -21,8 +21,8 @@ def built(num_features=3, seed=0):
     return models.model_builder(num_features, scorer).build()
 
 
-@pytest.mark.parametrize("combination", models.COMBINATIONS)
-def test_the_model_and_its_export_are_what_scipy_says(combination, tmp_path):
+def check_scores(combination):
+    """Three models, and what scipy says of them, which the one of them says too."""
     several = [built(seed=seed) for seed in range(3)]
     each = [data.score_lists(model, LISTS, 2) for model in several]
     assert np.std(each, axis=0).min() > 1e-4
@@ -30,6 +30,24 @@ def test_the_model_and_its_export_are_what_scipy_says(combination, tmp_path):
     expected = by_scipy(combination, each, LISTS)
     scores = data.score_lists(model, LISTS, 2)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+    return several, expected
+
+
+@pytest.mark.parametrize("combination", models.COMBINATIONS)
+def test_the_model_is_what_scipy_says(combination):
+    check_scores(combination)
+
+
+# Runs of several models are exported with the other two.
+@pytest.mark.parametrize(
+    "combination",
+    [
+        pytest.param(name, marks=[pytest.mark.grid] * (name != "mean"))
+        for name in models.COMBINATIONS
+    ],
+)
+def test_its_export_is_what_scipy_says(combination, tmp_path):
+    several, expected = check_scores(combination)
     version = exporter.export_ranker(several, str(tmp_path), combination=combination)
     found = exporter.load_scorer(version).scores(LISTS, 2)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

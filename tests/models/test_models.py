@@ -24,7 +24,7 @@ def test_padding_changes_neither_scores_nor_statistics():
     states = []
     for x, y in ((features, labels), (wide, wide_labels)):
         model = build(hidden_sizes=[5])
-        model.compile("sgd", losses.SmoothILoss())
+        model.compile("sgd", losses.ListNetLoss())
         model.train_on_batch(x, y)
         states.append(([w.numpy() for w in model.weights], model.predict(x, verbose=0)))
     for narrow, padded in zip(states[0][0], states[1][0]):
@@ -52,7 +52,7 @@ def test_batch_statistics_are_those_of_the_real_items():
 @pytest.mark.parametrize("compact", [True, False])
 def test_a_batch_of_nothing_but_padding_leaves_the_model_as_it_is(compact):
     model = build(hidden_sizes=[5], compact=compact)
-    model.compile("sgd", losses.SmoothILoss())
+    model.compile("sgd", losses.ListNetLoss())
     features, labels = data.padded_batch(make_lists([4, 2]), np.arange(2))
     model.train_on_batch(features, labels)
     before = model.get_weights()
@@ -68,7 +68,7 @@ def test_padding_that_is_computed_changes_nothing():
     states = []
     for compact, jit in ((True, False), (False, False), (False, True)):
         model = build(hidden_sizes=[5], dropout=0.0, compact=compact)
-        model.compile("sgd", losses.SmoothILoss(), jit_compile=jit)
+        model.compile("sgd", losses.ListNetLoss(), jit_compile=jit)
         for _ in range(3):
             model.train_on_batch(
                 widened(features, 2),
@@ -137,7 +137,7 @@ def test_half_precision_keeps_features_scores_and_statistics_in_float32(policy):
     finally:
         tf.keras.mixed_precision.set_global_policy("float32")
     assert model.get_layer("hidden_1").compute_dtype == policy.replace("mixed_", "")
-    model.compile("sgd", losses.SmoothILoss())
+    model.compile("sgd", losses.ListNetLoss())
     assert np.isfinite(model.train_on_batch(features, labels))
     scores = model(features)
     assert scores.dtype == tf.float32 and np.isfinite(scores).all()
@@ -272,7 +272,7 @@ def test_the_penalty_adds_rate_times_weight_to_the_gradient(compact, jit, policy
             model = build(hidden_sizes=[5], compact=compact, l2_regularization=rate)
             before = [w.numpy() for w in model.trainable_weights]
             optimizer = tf.keras.optimizers.SGD(1.0)
-            model.compile(optimizer, losses.SmoothILoss(), jit_compile=jit)
+            model.compile(optimizer, losses.ListNetLoss(), jit_compile=jit)
             values.append(model.train_on_batch(features, labels))
             after = [w.numpy() for w in model.trainable_weights]
             steps.append([new - old for old, new in zip(before, after)])
@@ -308,7 +308,7 @@ def test_sizes_follow_the_arguments():
 def test_a_saved_model_loads_without_custom_objects(tmp_path):
     features, labels = data.padded_batch(make_lists([4, 2]), np.arange(2))
     model = build(hidden_sizes=[5])
-    model.compile("adam", losses.SmoothILoss())
+    model.compile("adam", losses.ListNetLoss())
     model.fit(features, labels, verbose=0)
     model.save(str(tmp_path / "model.keras"))
     loaded = keras_file.load(str(tmp_path / "model.keras"))

@@ -266,7 +266,7 @@ def test_a_model_trains_on_raw_features_as_another_on_transformed_ones(compact, 
     given["float_features"] = np.zeros(shape, np.float32)
     given["float_features"][features["mask"]] = transformed
     for m in (model, plain):
-        m.compile("adam", losses.SmoothILoss(), jit_compile=jit)
+        m.compile("adam", losses.ListNetLoss(), jit_compile=jit)
     for _ in range(3):
         model.train_on_batch(wide, wide_labels)
         plain.train_on_batch(given, labels)
@@ -305,7 +305,7 @@ def test_statistics_survive_saving_exporting_and_checkpoints(tmp_path):
     train, other = raw_lists(), raw_lists(seed=3)
     features, labels = data.padded_batch(train, np.arange(train.num_lists))
     model = build(train)
-    model.compile("adam", losses.SmoothILoss())
+    model.compile("adam", losses.ListNetLoss())
     model.fit(features, labels, verbose=0)
     scores = data.score_lists(model, other, 4)
 

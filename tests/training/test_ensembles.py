@@ -26,6 +26,7 @@ from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import (
     DataConfig,
     ExportConfig,
+    LossConfig,
     ModelConfig,
     TrainingConfig,
     export_runs,
@@ -35,8 +36,12 @@ from tfr_ext.training import (
 pytestmark = pytest.mark.any_keras
 
 LISTS = Splits(*(make_lists([4] * 8, seed=seed) for seed in range(3)))
+# A loss and a network whose graphs are built soon.
+LOSS = "list_net_loss"
+MODEL = ModelConfig(hidden_sizes=(4,), batch_normalization=False, dropout=0.2)
 SMALL = TrainingConfig(
-    model=ModelConfig(hidden_sizes=(4,), dropout=0.2),
+    model=MODEL,
+    loss=LossConfig(LOSS),
     num_models=2,
     ensemble="zscore",
     num_epochs=2,
@@ -93,8 +98,8 @@ def test_the_scores_are_the_mean_of_z_scores(run):
 def test_a_model_is_the_run_of_its_seed(run, tmp_path):
     """On the same data, with its own seed for all else."""
     directory, _ = run
-    seeds = DataConfig(seed=2, data_seed=1)
-    trained(tmp_path / "run", num_models=1, ensemble="mean", data=seeds)
+    alone = {"num_models": 1, "ensemble": "mean", "export_model": False}
+    trained(tmp_path / "run", data=DataConfig(seed=2, data_seed=1), **alone)
     for name in RESULTS:
         alone = (tmp_path / "run" / name).read_text()
         assert (directory / "models" / "2" / name).read_text() == alone, name
@@ -149,15 +154,15 @@ class Stop(tf.keras.callbacks.Callback):
 def test_it_goes_on_with_what_is_missing(epochs, run, tmp_path):
     directory, _ = run
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "run", [Stop(epochs)])
+        trained(tmp_path / "run", [Stop(epochs)], export_model=False)
     first, second = members_of(tmp_path / "run")
     assert (first / "metrics.json").exists() == (epochs > 1)
     assert second.exists() == (epochs > 2)
     assert not (tmp_path / "run" / "metrics.json").exists()
     with pytest.raises(ValueError, match="holds a run with other settings"):
-        trained(tmp_path / "run", ensemble="rank")
+        trained(tmp_path / "run", ensemble="rank", export_model=False)
     before = content(first) if epochs > 1 else {}
-    trained(tmp_path / "run")
+    trained(tmp_path / "run", export_model=False)
     assert {**content(first), **before} == content(first)
     assert results(tmp_path / "run") == results(directory)
 
@@ -211,7 +216,8 @@ def test_a_removal_that_was_broken_off_can_be_repeated(removed, tmp_path, monkey
 
 def test_side_by_side_gives_the_same(run, tmp_path, capsys):
     directory, _ = run
-    trained(tmp_path / "run", parallel_models=2, verbose="line")
+    told = {"parallel_models": 2, "verbose": "line"}
+    trained(tmp_path / "run", export_model=False, **told)
     assert results(tmp_path / "run") == results(directory)
     assert "[2] Epoch 2/2\n" in capsys.readouterr().out
 
@@ -225,7 +231,6 @@ def test_the_reason_of_a_failed_process_is_told(tmp_path):
         trained(
             tmp_path / "run",
             splits=dataclasses.replace(LISTS, train=wide),
-            model=ModelConfig(hidden_sizes=(4,), batch_normalization=False),
             parallel_models=2,
         )
     assert not (tmp_path / "run" / "metrics.json").exists()
@@ -233,7 +238,8 @@ def test_the_reason_of_a_failed_process_is_told(tmp_path):
 
 FLAGS = (
     "--synthetic_num_queries=40 --synthetic_list_size=6 --hidden_sizes=4 "
-    "--num_epochs=4 --num_models=3 --ensemble=rank --verbose=line --nodraw_curves"
+    f"--loss={LOSS} --num_epochs=4 --num_models=3 --ensemble=rank --verbose=line "
+    "--nodraw_curves"
 ).split()
 
 
@@ -354,6 +360,7 @@ def test_an_estimator_of_several_models(tmp_path):
     X, y = LISTS.train.features, LISTS.train.labels
     ranker = Ranker(
         num_models=2,
+        loss=LOSS,
         hidden_sizes=(4,),
         num_epochs=1,
         settings={"ensemble": "rank"},

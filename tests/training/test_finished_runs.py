@@ -4,13 +4,13 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.commands import run_command, told
-from tests.files import content
 from tests.helpers import make_lists
 from tfr_ext import data, models
 from tfr_ext.runs import run_file
@@ -30,8 +30,10 @@ pytestmark = pytest.mark.stack_b
 
 SMALL = TrainingConfig(
     data=DataConfig(synthetic_num_queries=30, synthetic_list_size=6),
-    model=ModelConfig(hidden_sizes=(4,), feature_transforms=("standard",)),
-    loss=LossConfig("smoothi_loss", {"alpha": 2.0}),
+    model=ModelConfig(
+        hidden_sizes=(4,), batch_normalization=False, feature_transforms=("standard",)
+    ),
+    loss=LossConfig("list_net_loss"),  # Its graph is built soon.
     num_epochs=2,
     draw_curves=False,
     verbose="silent",
@@ -45,9 +47,9 @@ def trained(directory, **changes):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Two runs of other seeds, of which the second has no export."""
+    """Two runs of other losses and seeds, of which the second has no export."""
     folder = tmp_path_factory.mktemp("runs")
-    first = trained(folder / "a")
+    first = trained(folder / "a", loss=LossConfig("smoothi_loss", {"alpha": 2.0}))
     seed = dataclasses.replace(SMALL.data, seed=7)
     second = trained(folder / "b", data=seed, export_model=False)
     return folder, first, second
@@ -132,10 +134,7 @@ def test_shards_without_names_leave_none(tmp_path):
 @pytest.mark.parametrize("several", [False, True])
 def test_other_scores_than_those_of_the_run_are_not_exported(several, runs, tmp_path):
     folder, _, _ = runs
-    changed = tmp_path / "a"
-    for name, text in content(folder / "a").items():
-        (changed / name).parent.mkdir(parents=True, exist_ok=True)
-        (changed / name).write_bytes(text)
+    changed = shutil.copytree(folder / "a", tmp_path / "a")
     lines = (changed / "run.trec").read_text().splitlines()
     query, q0, document, rank, score, tag = lines[2].split()
     lines[2] = f"{query} {q0} {document} {rank} {float(score) + 0.1:.9g} {tag}"
@@ -160,41 +159,41 @@ def test_differences_are_relative_to_the_list():
             parity.check(lists, other, around, "run.trec")
 
 
-def in_memory(folder):
+def in_memory(run, finished):
     lists = [make_lists([4] * 8, seed=seed) for seed in range(3)]
-    config = dataclasses.replace(SMALL, model_dir=str(folder / "run"))
+    config = dataclasses.replace(SMALL, model_dir=str(run), export_model=False)
     train(config, Splits(*lists))
     return "lists in memory"
 
 
-def unfinished(folder):
-    trained(folder / "run")
-    (folder / "run" / "metrics.json").unlink()
+def unfinished(run, finished):
+    shutil.copytree(finished, run)
+    (run / "metrics.json").unlink()
     return "is not finished"
 
 
-def of_nothing(folder):
-    (folder / "run").mkdir()
+def of_nothing(run, finished):
+    run.mkdir()
     return "holds no training run"
 
 
-def without_checkpoints(folder):
-    trained(folder / "run")
-    for path in (folder / "run" / "checkpoints").iterdir():
+def without_checkpoints(run, finished):
+    shutil.copytree(finished, run)
+    for path in (run / "checkpoints").iterdir():
         path.unlink()
     return "has no checkpoint"
 
 
-def of_other_data(folder):
-    trained(folder / "run")
-    path = folder / "run" / "flags.cfg"
+def of_other_data(run, finished):
+    shutil.copytree(finished, run)
+    path = run / "flags.cfg"
     path.write_text(path.read_text().replace("SHA-256 ", "SHA-256 0"))
     return "holds a run on other data"
 
 
-def of_unknown_flags(folder):
-    trained(folder / "run")
-    with open(folder / "run" / "flags.cfg", "a") as file:
+def of_unknown_flags(run, finished):
+    shutil.copytree(finished, run)
+    with open(run / "flags.cfg", "a") as file:
         file.write("--colour=red\n")
     return "flags.cfg: There is no setting 'colour'"
 
@@ -203,13 +202,14 @@ WRONG = [in_memory, unfinished, of_nothing, without_checkpoints, of_other_data]
 
 
 @pytest.mark.parametrize("wrong", [*WRONG, of_unknown_flags])
-def test_runs_that_cannot_be_exported_are_named(wrong, tmp_path):
-    why = wrong(tmp_path)
+def test_runs_that_cannot_be_exported_are_named(wrong, runs, tmp_path):
+    folder, _, _ = runs
+    why = wrong(tmp_path / "run", folder / "b")
     message = told(
         run_command("pipelines.export", f"--model_dir={tmp_path}/run", check=False)
     )
     assert why in message and str(tmp_path / "run") in message
-    assert not (tmp_path / "run" / "export" / "2").exists()
+    assert not (tmp_path / "run" / "export").exists()
 
 
 def test_flags_that_do_not_fit_are_refused(runs, tmp_path):

@@ -18,6 +18,7 @@ from tfr_ext.sources import named_sources
 from tfr_ext.training import (
     DataConfig,
     EvaluationConfig,
+    LossConfig,
     ModelConfig,
     RankConfig,
     TrainingConfig,
@@ -25,6 +26,8 @@ from tfr_ext.training import (
     rank,
     train,
 )
+
+LOSS = "list_net_loss"  # Its graph is built soon.
 
 
 def gappy():
@@ -101,6 +104,7 @@ def test_an_export_scores_files_with_gaps_as_training_does(kind, tmp_path):
             feature_transforms=("standard+query_rank",),
             feature_noise=0.1,
         ),
+        loss=LossConfig(LOSS),
         num_epochs=1,
         verbose="silent",
         draw_curves=False,
@@ -161,6 +165,7 @@ def test_features_that_protos_lack_are_missing_in_training_and_serving(
         TrainingConfig(
             data=config,
             model=ModelConfig(hidden_sizes=(3,)),
+            loss=LossConfig(LOSS),
             num_epochs=1,
             verbose="silent",
             draw_curves=False,
@@ -221,7 +226,7 @@ def test_gaps_of_files_are_nan_only_if_asked_for(kind, tmp_path):
 
 def test_a_ranker_takes_nan_if_told_to():
     lists = gappy()
-    ranker = Ranker(hidden_sizes=(3,), num_epochs=1)
+    ranker = Ranker(LOSS, hidden_sizes=(3,), num_epochs=1)
     with pytest.raises(ValueError, match="neither NaN nor infinity"):
         ranker.fit(lists.features, lists.labels, group=lists.lengths)
     ranker.set_params(settings={"missing": "mean"})

@@ -32,8 +32,11 @@ from tfr_ext.training import (
 )
 
 SPLITS = Splits(*(make_lists([4] * 8, seed=seed) for seed in range(3)))
+# A loss and a network whose graphs are built soon.
+LOSS = "list_net_loss"
 SMALL = TrainingConfig(
-    model=ModelConfig(hidden_sizes=(4,)),
+    model=ModelConfig(hidden_sizes=(4,), batch_normalization=False),
+    loss=LossConfig(LOSS),
     num_epochs=1,
     draw_curves=False,
     export_model=False,
@@ -46,7 +49,8 @@ TOO_HIGH = dataclasses.replace(
 
 
 def fitted(lists=SPLITS.train, **params):
-    params = {"hidden_sizes": (4,), "num_epochs": 1, **params}
+    small = {"hidden_sizes": (4,), "batch_normalization": False, "loss": LOSS}
+    params = {"num_epochs": 1, **small, **params}
     return tfr_ext.Ranker(**params).fit(
         lists.features, lists.labels, group=lists.lengths
     )
@@ -103,7 +107,14 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize(
+    "work",
+    [
+        # An ensemble and `fit` train too.
+        pytest.param(work, marks=[pytest.mark.grid] * (work == "train"))
+        for work in WORK
+    ],
+)
 def test_global_random_numbers_are_as_before(work, files, tmp_path):
     np.random.seed(7)
     random.seed(7)
@@ -139,7 +150,11 @@ def graphs():
     "params",
     [
         *({"loss": loss} for loss in LOSSES[: 4 if which_keras.IS_KERAS_2 else 3]),
-        {"num_models": 2, "settings": {"jit_compile_loss": True}},
+        {
+            "loss": "smoothi_loss",
+            "num_models": 2,
+            "settings": {"jit_compile_loss": True},
+        },
         {"batch_normalization": True, "feature_transforms": ("quantile",)},
         {"model": "transformer", "settings": {"loss_diagnostics": True}},
     ],
@@ -149,16 +164,14 @@ def test_fits_leave_no_graph_behind(params):
     """None more than the first fit does, which may fill a cache."""
     fitted(**params)
     before = graphs()
-    for _ in range(2):
-        fitted(**params)
+    fitted(**params)
     assert graphs() - before == {}
 
 
 @pytest.mark.parametrize("work", ["evaluate", "rank"])
 def test_exports_that_were_loaded_leave_no_graph_behind(work, files, tmp_path):
     before = graphs()
-    for number in range(2):
-        WORK[work](files, str(tmp_path / f"{number}"))
+    WORK[work](files, str(tmp_path / "new"))
     assert graphs() - before == {}
 
 
@@ -208,18 +221,23 @@ def test_gradients_are_tensorflows_also_after_it():
     assert tf.RegisterGradient.__call__ is process_state._register
 
 
+# Each call, silent and not, and each way to print.
+CALLS = [("fit", 1, 1, 0), ("fit", 1, 1, 2), ("train", 1, 1, 0), ("train", 1, 1, 1)]
+MORE_CALLS = [
+    (*models, verbose)
+    for models in [
+        *(("fit", 1, 1), ("fit", 2, 1)),
+        *(("train", 1, 1), ("train", 2, 1), ("train", 2, 2)),
+    ]
+    for verbose in (0, 2, 1)
+    if (*models, verbose) not in CALLS
+]
+
+
 @pytest.mark.parametrize(
-    ("call", "num_models", "parallel_models"),
-    [
-        ("fit", 1, 1),
-        ("fit", 2, 1),
-        ("train", 1, 1),
-        ("train", 2, 1),
-        ("train", 2, 2),
-    ],
+    ("call", "num_models", "parallel_models", "verbose"),
+    [*CALLS, *(pytest.param(*more, marks=pytest.mark.grid) for more in MORE_CALLS)],
 )
-@pytest.mark.first_case("call", "verbose")
-@pytest.mark.parametrize("verbose", [0, 2, 1])
 def test_a_warning_is_told_once(
     call, num_models, parallel_models, verbose, tmp_path, capfd
 ):
@@ -264,7 +282,7 @@ def test_a_command_prints_its_warnings(tmp_path):
         "pipelines.train",
         "--dataset=text",
         *(f"--{x}_path={tmp_path}/{x}.txt" for x in ("train", "valid")),
-        *("--hidden_sizes=4", "--num_epochs=1", "--verbose=silent"),
+        *("--hidden_sizes=4", "--num_epochs=1", "--verbose=silent", f"--loss={LOSS}"),
         *(f"--model_dir={tmp_path}/run", "--noexport_model", "--nodraw_curves"),
     )
     lines = [line for line in done.stdout.splitlines() if "highest label is" in line]

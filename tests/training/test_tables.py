@@ -15,6 +15,7 @@ from tfr_ext import data, losses
 from tfr_ext.sources import data_splits, named_sources
 from tfr_ext.training import (
     DataConfig,
+    LossConfig,
     MetricsConfig,
     ModelConfig,
     TrainingConfig,
@@ -23,7 +24,8 @@ from tfr_ext.training import (
 
 SPLITS = ("train", "valid", "test")
 CONFIG = TrainingConfig(
-    model=ModelConfig(hidden_sizes=(4,)),
+    model=ModelConfig(hidden_sizes=(4,), batch_normalization=False),
+    loss=LossConfig("list_net_loss"),  # Its graph is built soon.
     evaluation=MetricsConfig(metrics=("ndcg_10", "map")),
     num_epochs=2,
     batch_size=8,
@@ -109,7 +111,7 @@ def test_weights_are_in_the_loss_and_in_no_metric(trained, capsys):
     for q in range(valid.num_lists):
         features, labels, weights = data.padded_batch(valid, np.array([q]))
         assert (weights == weights[0, 0]).all()
-        value = losses.SmoothILoss()(labels, result.model(features))
+        value = losses.ListNetLoss()(labels, result.model(features))
         found.append(weights[0, 0] * value)
     np.testing.assert_allclose(
         result.history["val_loss"][epoch], np.mean(found), rtol=1e-5

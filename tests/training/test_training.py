@@ -27,13 +27,14 @@ from tfr_ext.training import (
 CONFIG = TrainingConfig(
     data=DataConfig(synthetic_num_queries=30, synthetic_list_size=6),
     model=ModelConfig(hidden_sizes=(4,)),
-    loss=LossConfig(params={"alpha": 2.0}),
+    loss=LossConfig("list_net_loss"),  # Its graph is built soon.
     evaluation=MetricsConfig(metrics=("ndcg_10", "map")),
     num_epochs=2,
     batch_size=8,
     verbose="silent",
     draw_curves=False,
 )
+WITHOUT_EXPORT = dataclasses.replace(CONFIG, export_model=False)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,8 @@ def test_the_command_repeats_what_python_trained(result, directory):
     flags = f"--flagfile={directory}/run/flags.cfg"
     done = run_command("pipelines.train", flags)
     assert "is finished: there is nothing to do." in done.stdout
-    run_command("pipelines.train", flags, f"--model_dir={directory}/again")
+    again = f"--model_dir={directory}/again"
+    run_command("pipelines.train", flags, again, "--noexport_model")
     for name in ("metrics.json", "run.trec", "history.tsv"):
         texts = [(directory / run / name).read_text() for run in ("run", "again")]
         assert texts[0] == texts[1]
@@ -97,7 +99,7 @@ def test_other_settings_are_refused_by_name(result, directory):
 
 def test_more_steps_at_a_time_give_the_same_weights(result, directory):
     config = dataclasses.replace(
-        CONFIG, steps_per_execution=2, model_dir=directory / "steps"
+        WITHOUT_EXPORT, steps_per_execution=2, model_dir=directory / "steps"
     )
     np.testing.assert_allclose(
         train(config).metrics["test"]["ndcg_10"],
@@ -108,7 +110,7 @@ def test_more_steps_at_a_time_give_the_same_weights(result, directory):
 
 
 def test_the_policy_of_the_process_is_its_own(tmp_path, result):
-    half = dataclasses.replace(CONFIG, mixed_precision="bfloat16", num_epochs=1)
+    half = dataclasses.replace(WITHOUT_EXPORT, mixed_precision="bfloat16", num_epochs=1)
     half = dataclasses.replace(half, model_dir=str(tmp_path / "half"))
     trained, found = (
         {layer.dtype_policy.name for layer in train(half).model.layers} for _ in "12"
@@ -117,7 +119,8 @@ def test_the_policy_of_the_process_is_its_own(tmp_path, result):
     assert tf.keras.mixed_precision.global_policy().name == "float32"
     tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
-        whole = train(dataclasses.replace(CONFIG, model_dir=str(tmp_path / "whole")))
+        whole = dataclasses.replace(WITHOUT_EXPORT, model_dir=str(tmp_path / "whole"))
+        whole = train(whole)
         assert tf.keras.mixed_precision.global_policy().name == "mixed_bfloat16"
     finally:
         tf.keras.mixed_precision.set_global_policy("float32")
@@ -161,7 +164,7 @@ class TestListsInMemory:
         return data_splits.load(CONFIG.data)
 
     def test_they_give_what_reading_them_gives(self, splits, result, directory):
-        config = dataclasses.replace(CONFIG, model_dir=directory / "memory")
+        config = dataclasses.replace(WITHOUT_EXPORT, model_dir=directory / "memory")
         found = train(config, splits)
         assert found.metrics == result.metrics and found.history == result.history
         assert train(config, splits).metrics == result.metrics
@@ -169,7 +172,7 @@ class TestListsInMemory:
         assert first.endswith("train(settings, splits).")
 
     def test_a_run_goes_on_with_the_same_lists_only(self, splits, result, directory):
-        begun = dataclasses.replace(CONFIG, model_dir=directory / "begun")
+        begun = dataclasses.replace(WITHOUT_EXPORT, model_dir=directory / "begun")
         train(begun, splits)
         (directory / "begun/metrics.json").unlink()
         other = dataclasses.replace(splits.valid, labels=splits.valid.labels[::-1])
@@ -184,7 +187,7 @@ class TestListsInMemory:
             binarize_labels=2.0,
             list_size=4,
         )
-        config = dataclasses.replace(CONFIG, data=changed)
+        config = dataclasses.replace(WITHOUT_EXPORT, data=changed)
         results = [
             train(dataclasses.replace(config, model_dir=directory / name), *given)
             for name, *given in (("cut", splits), ("cut_too",))

@@ -7,7 +7,7 @@ from scipy import stats
 
 from tests.helpers import make_lists, small_fitter
 from tfr_ext import models
-from tfr_ext.training import lists_datasets
+from tfr_ext.training import LossConfig, lists_datasets
 
 
 @pytest.mark.parametrize("jit", [False, True])
@@ -39,6 +39,7 @@ def train(directory, lists, epochs):
         lists_datasets.ListsDatasets(lists, lists, 4, 0),
         directory,
         epochs,
+        LossConfig("list_net_loss"),  # Its graph is built soon.
     )
     return built.train_and_validate()
 
