@@ -1,4 +1,4 @@
-"""What AutoGraph has converted in a process, for processes that are forked later.
+"""Passes on what AutoGraph has converted in a process to processes forked later.
 
 A training spends most of its first step on that, and the source of Keras is always the
 same. Only sources are converted here: nothing of TensorFlow runs, which could not be

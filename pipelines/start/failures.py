@@ -29,7 +29,8 @@ _FULL = {
     errno.EFBIG: "does not hold files of this size",
 }
 # The same in errors of TensorFlow and Beam: a path, and what the system says.
-_FULL_TEXT = re.compile(rf"(?:(\S+); )?({'|'.join(map(os.strerror, _FULL))})")
+# Only at the beginning of a word, or a word of 100,000 characters took a minute.
+_FULL_TEXT = re.compile(rf"(?:(?<!\S)(\S+); )?({'|'.join(map(os.strerror, _FULL))})")
 # Errors of files that this user may not write, or read.
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _REFUSED_TEXT = re.compile(rf"(/\S+); ({'|'.join(map(os.strerror, _REFUSED))})")

@@ -164,7 +164,7 @@ def test_a_command_shows_what_a_server_says(kind, text, judged, tmp_path):
 
 
 def test_a_message_is_cut():
-    text = failures.explain(ValueError("begin " + "x" * 20_000 + " end"), {})
+    text = failures.explain(ValueError("begin " + "x" * 100_000 + " end"), {})
     assert text.startswith("begin xxx") and text.endswith("xxx end")
     assert "characters ...]" in text and len(text) < 11_000
 
