@@ -83,7 +83,8 @@ def _serve():
             before = converted.known()
             child = os.fork()
             if child == 0:
-                _work(*json.loads(line), lambda: converted.write(told, before))
+                at_end = functools.partial(converted.write, told, before)
+                _work(*json.loads(line), at_end)
             _, status = os.waitpid(child, 0)
             print(os.waitstatus_to_exitcode(status), flush=True)
             told.seek(0)
