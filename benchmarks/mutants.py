@@ -1,7 +1,7 @@
 """Do the tests find faults? Twenty drawn ones, each put into a copy of the tree.
 
     pip install mutmut==3.8.1
-    python benchmarks/mutants.py draw --seed 38 > benchmarks/mutants.tsv
+    python benchmarks/mutants.py draw --seed 38 > benchmarks/mutants.csv
     python benchmarks/mutants.py run [--only 3,7] [--own] [--together]
 
 `draw` takes mutmut's changes to the bodies of all functions that leave texts alone and
@@ -27,7 +27,7 @@ import time
 from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[1]
-LIST = ROOT / "benchmarks" / "mutants.tsv"
+LIST = ROOT / "benchmarks" / "mutants.csv"
 COLUMNS = ("path", "line", "kind", "before", "after")
 KINDS = ("operator", "number", "argument", "call", "statement")
 
@@ -162,21 +162,30 @@ def main() -> None:
     parser.add_argument("--own", action="store_true", help="Only their own folder's.")
     arguments = parser.parse_args()
     if arguments.action == "draw":
-        writer = csv.DictWriter(
-            sys.stdout, COLUMNS, delimiter="\t", lineterminator="\n"
-        )
+        writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(draw(arguments.seed, arguments.count))
         return
     with LIST.open() as file:
-        faults = dict(enumerate(csv.DictReader(file, delimiter="\t"), 1))
+        faults = dict(enumerate(csv.DictReader(file), 1))
     if arguments.only:
         faults = {int(x): faults[int(x)] for x in arguments.only.split(",")}
     groups = [faults] if arguments.together else [{n: x} for n, x in faults.items()]
     for group in groups:
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder) / "tree"
-            subprocess.run(["git", "clone", "-q", str(ROOT), str(tree)], check=True)
+            subprocess.run(
+                [
+                    "git",
+                    "-c",
+                    "advice.detachedHead=false",
+                    "clone",
+                    "-q",
+                    str(ROOT),
+                    str(tree),
+                ],
+                check=True,
+            )
             for fault in group.values():
                 put_in(tree, fault)
             started = time.monotonic()
