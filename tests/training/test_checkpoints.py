@@ -135,7 +135,8 @@ class Break(tf.keras.callbacks.Callback):
     ids=str,
 )
 def test_a_run_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path, settings):
-    config = dataclasses.replace(CONFIG, **settings)
+    # A loss whose graph is built soon.
+    config = dataclasses.replace(CONFIG, loss=LossConfig("list_net_loss"), **settings)
     whole, broken = (
         dataclasses.replace(config, model_dir=str(tmp_path / name))
         for name in ("whole", "broken")

@@ -76,14 +76,15 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
     Examples:
         >>> import os, tempfile
         >>> from tfr_ext.training import (
-        ...     DataConfig, ModelConfig, RankConfig, TrainingConfig, rank, train)
+        ...     DataConfig, LossConfig, ModelConfig, RankConfig, TrainingConfig,
+        ...     rank, train)
         >>> folder = tempfile.TemporaryDirectory()
         >>> model, new, ranked = (
         ...     os.path.join(folder.name, x) for x in ("model", "new.txt", "new.csv"))
         >>> trained = train(TrainingConfig(
         ...     data=DataConfig(synthetic_num_queries=20, synthetic_list_size=5),
-        ...     model=ModelConfig(hidden_sizes=(4,)), num_epochs=1, model_dir=model,
-        ...     verbose="silent"))  # doctest: +ELLIPSIS
+        ...     model=ModelConfig(hidden_sizes=(4,)), loss=LossConfig("list_net_loss"),
+        ...     num_epochs=1, model_dir=model, verbose="silent"))  # doctest: +ELLIPSIS
         train: 12 queries, ...
         >>> with open(new, "w") as file:
         ...     _ = file.write("qid:7 1:0.5 2:1\nqid:7 25:-3\nqid:8 1:1\n")

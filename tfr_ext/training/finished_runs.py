@@ -110,7 +110,7 @@ def export_runs(config: ExportConfig) -> ExportResult:
     Examples:
         >>> import os, tempfile
         >>> from tfr_ext.training import (
-        ...     DataConfig, ExportConfig, ModelConfig, TrainingConfig,
+        ...     DataConfig, ExportConfig, LossConfig, ModelConfig, TrainingConfig,
         ...     export_runs, train)
         >>> folder = tempfile.TemporaryDirectory()
         >>> runs = [os.path.join(folder.name, name) for name in "ab"]
@@ -118,8 +118,9 @@ def export_runs(config: ExportConfig) -> ExportResult:
         ...     _ = train(TrainingConfig(
         ...         data=DataConfig(synthetic_num_queries=20, synthetic_list_size=5,
         ...                         seed=seed),
-        ...         model=ModelConfig(hidden_sizes=(4,)), num_epochs=1, model_dir=run,
-        ...         verbose="silent"))  # doctest: +ELLIPSIS
+        ...         model=ModelConfig(hidden_sizes=(4,)),
+        ...         loss=LossConfig("list_net_loss"), num_epochs=1, model_dir=run,
+        ...         export_model=False, verbose="silent"))  # doctest: +ELLIPSIS
         train: 12 queries, ...
         >>> result = export_runs(ExportConfig(
         ...     model_dir=runs, export_dir=os.path.join(folder.name, "both"))

@@ -59,8 +59,21 @@ def test_nothing_stays_after_a_dataset(tmp_path, batches):
     assert lists() is None
 
 
-@pytest.mark.parametrize("change", [lambda x: x.map(lambda *y: y), distributed, served])
-@pytest.mark.parametrize("batches", [in_memory, streamed])
+def mapped(dataset):
+    return dataset.map(lambda *batch: batch)
+
+
+@pytest.mark.parametrize(
+    ("batches", "change"),
+    [
+        (in_memory, distributed),
+        (streamed, mapped),
+        (streamed, served),
+        pytest.param(in_memory, mapped, marks=pytest.mark.grid),
+        pytest.param(in_memory, served, marks=pytest.mark.grid),
+        pytest.param(streamed, distributed, marks=pytest.mark.grid),
+    ],
+)
 def test_datasets_and_iterators_hold_what_they_need(tmp_path, batches, change):
     expected = labels_of(batches(tmp_path).dataset())
     iterator = iter(change(batches(tmp_path).dataset()))

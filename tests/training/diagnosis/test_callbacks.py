@@ -1,5 +1,6 @@
 """The callback: its figures by hand, and training that it leaves as it is."""
 
+import dataclasses
 import sys
 import time
 
@@ -176,7 +177,7 @@ def test_a_loss_that_is_not_finite_is_explained():
     labels[1, 2] = np.nan
     lines, batches = [], dataset(labels)
     callback = diagnosis.TrainingDiagnosis(batches, warn=lines.append)
-    scorer(losses.SmoothILoss()).fit(batches, callbacks=[callback], verbose=0)
+    scorer(losses.ListNetLoss()).fit(batches, callbacks=[callback], verbose=0)
     assert lines[0].endswith("not finite: list 2, item 3 has nan.")
 
 
@@ -239,7 +240,7 @@ def test_wrong_arguments_are_told():
         )
 
 
-def make_fitter(directory, epochs, loss_diagnostics=False):
+def make_fitter(directory, epochs, loss):
     tf.keras.utils.set_random_seed(0)
     lists = make_lists([4, 3, 5, 2] * 4)
     return small_fitter(
@@ -247,12 +248,11 @@ def make_fitter(directory, epochs, loss_diagnostics=False):
         lists_datasets.ListsDatasets(lists, lists, 4, 0),
         directory,
         epochs,
-        LossConfig(
-            params={"topn": 5},
-            schedules={"alpha": "exponential:2"},
-            loss_diagnostics=loss_diagnostics,
-        ),
+        loss,
     )
+
+
+PLAIN = LossConfig("list_net_loss")  # Its graph is built soon.
 
 
 def test_no_callback_is_slow(tmp_path, monkeypatch, capfd):
@@ -262,7 +262,7 @@ def test_no_callback_is_slow(tmp_path, monkeypatch, capfd):
         time.sleep(0.05)
 
     monkeypatch.setattr(diagnosis.StopAtBadLoss, "on_train_batch_end", wait)
-    built = make_fitter(tmp_path, 2)
+    built = make_fitter(tmp_path, 2, PLAIN)
     built._steps = 8  # The warning comes after six batches.
     built.train_and_validate()
     assert "is slow" not in capfd.readouterr().err
@@ -279,7 +279,7 @@ def test_logs_for_tensorboard_where_it_is_installed(
         pytest.importorskip("tensorboard")
     else:
         monkeypatch.setitem(sys.modules, "tensorboard", None)
-    make_fitter(tmp_path, 2).train_and_validate()
+    make_fitter(tmp_path, 2, PLAIN).train_and_validate()
     for part in ("train", "validation"):
         written = [*tmp_path.glob(f"tensorboard/{part}/events*")]
         assert len(written) == (1 if there else 0)
@@ -289,9 +289,11 @@ def test_logs_for_tensorboard_where_it_is_installed(
 
 @pytest.mark.grid
 def test_training_is_the_same_with_and_without_and_resumed(tmp_path):
-    plain = make_fitter(tmp_path / "plain", 2).train_and_validate()
+    loss = LossConfig(params={"topn": 5}, schedules={"alpha": "exponential:2"})
+    plain = make_fitter(tmp_path / "plain", 2, loss).train_and_validate()
+    loss = dataclasses.replace(loss, loss_diagnostics=True)
     for epochs in (1, 2):
-        told = make_fitter(tmp_path / "told", epochs, loss_diagnostics=True)
+        told = make_fitter(tmp_path / "told", epochs, loss)
         diagnosed = told.train_and_validate()
     for x, y in zip(plain.model.get_weights(), diagnosed.model.get_weights()):
         np.testing.assert_array_equal(x, y)
