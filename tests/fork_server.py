@@ -83,7 +83,9 @@ def _serve():
             before = converted.known()
             child = os.fork()
             if child == 0:
-                _work(*json.loads(line), lambda: converted.write(told, before))
+                _work(
+                    *json.loads(line), functools.partial(converted.write, told, before)
+                )
             _, status = os.waitpid(child, 0)
             print(os.waitstatus_to_exitcode(status), flush=True)
             told.seek(0)

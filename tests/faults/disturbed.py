@@ -20,19 +20,20 @@ _SMALL = ("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=lin
 _DATA = ("--dataset=text", "--train_path={root}/in/train.txt", "--num_features=6")
 _OFTEN = (*_SMALL, "--checkpoint_minutes=1e-9", "--metrics=ndcg_10,map")
 _TRAIN = (*_DATA, *_OFTEN)
+_LOSS = "--loss=list_net_loss"  # Its graph is small.
 _TEST = ("--dataset=text", "--test_path={root}/in/train.txt")
 
 # The flags of each command, by what tests call it; what it reads is in {root}/in, and
 # what it writes in {root}/out.
 COMMANDS = {
-    "train": ("train", *_TRAIN, "--model_dir={root}/out"),
+    "train": ("train", *_TRAIN, _LOSS, "--model_dir={root}/out"),
     "stream": (
         *("train", "--dataset=elwc", "--data_dir={root}/in/shards", "--stream"),
-        *(*_OFTEN, "--model_dir={root}/out"),
+        *(*_OFTEN, _LOSS, "--model_dir={root}/out"),
     ),
-    "ensemble": ("train", *_TRAIN, "--num_models=2", "--model_dir={root}/out"),
+    "ensemble": ("train", *_TRAIN, _LOSS, "--num_models=2", "--model_dir={root}/out"),
     "parallel": (
-        *("train", *_TRAIN, "--num_models=2", "--parallel_models=2"),
+        *("train", *_TRAIN, _LOSS, "--num_models=2", "--parallel_models=2"),
         "--model_dir={root}/out",
     ),
     "experiment": (
@@ -132,7 +133,7 @@ class Disk:
         write_text(self.root / "in" / "train.txt", seed=1, queries=40)
         for name in ("a", "b"):
             write_run(self.root / "in" / name, {"map": [0.5, float(name == "a")]})
-        run = self.run("train", *_DATA, *_SMALL, "--model_dir={root}/in/run")
+        run = self.run("train", *_DATA, *_SMALL, _LOSS, "--model_dir={root}/in/run")
         assert run.returncode == 0, run.stderr
         run = self.run(
             "prepare", *COMMANDS["prepare"][1:-1], "--output_dir={root}/in/shards"

@@ -18,7 +18,10 @@ TRAINING = (
     *("--batch_size=4", "--num_epochs=100000", "--checkpoint_epochs=100000"),
 )
 COMMANDS = {
-    "train": ("--num_models=2", "--parallel_models=2", "--model_dir={out}"),
+    "train": (
+        *("--loss=list_net_loss", "--num_models=2", "--parallel_models=2"),
+        "--model_dir={out}",
+    ),
     "experiment": (
         *("--method=A: --loss=list_net_loss", "--folds=1", "--seeds=1,2", "--jobs=2"),
         "--output_dir={out}",

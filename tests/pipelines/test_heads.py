@@ -120,7 +120,7 @@ class MeanScore(tf.keras.metrics.Mean):
         return super().update_state(y_pred[y_true >= 0])
 
 
-class Diagnosed(losses.SmoothILoss):
+class Diagnosed(losses.ListNetLoss):
     """A loss with a metric of itself."""
 
     def diagnostics(self):
@@ -131,7 +131,7 @@ class Diagnosed(losses.SmoothILoss):
 @pytest.mark.parametrize("wanted", [True, False])
 def test_diagnostics_join_the_history(monkeypatch, tmp_path, wanted):
     monkeypatch.setattr(
-        losses, "_LOSSES", {**losses._LOSSES, "smoothi_loss": Diagnosed}
+        losses, "_LOSSES", {**losses._LOSSES, "list_net_loss": Diagnosed}
     )
     lists = make_lists([4, 3, 5, 2])
     trained = small_fitter(
@@ -139,7 +139,7 @@ def test_diagnostics_join_the_history(monkeypatch, tmp_path, wanted):
         lists_datasets.ListsDatasets(lists, lists, 4, 0),
         tmp_path,
         2,
-        LossConfig(loss_diagnostics=wanted),
+        LossConfig("list_net_loss", loss_diagnostics=wanted),
     ).train_and_validate()
     for name in ("mean_score", "val_mean_score"):
         assert (name in trained.history) == wanted

@@ -22,6 +22,7 @@ def model(tmp_path_factory):
     train(
         "--flagfile=configs/quickstart.cfg",
         *("--synthetic_num_queries=20", "--synthetic_list_size=5", "--hidden_sizes=4"),
+        *("--loss_param=", "--loss=list_net_loss", "--nodraw_curves"),
         *("--num_epochs=1", "--verbose=silent", f"--model_dir={directory}/run"),
     )
     (directory / "new.txt").write_text(TEXT)
@@ -50,14 +51,16 @@ def test_it_says_what_it_ranked(model, tmp_path):
 @pytest.mark.parametrize("piped", [True, False])
 def test_it_ranks_from_the_standard_input_to_the_standard_output(model, piped):
     """Nothing but the lists is on the standard output."""
-    command = [
-        *(sys.executable, "-m", "pipelines.rank", f"--export={model}/run/export"),
-        *("--input=-", "--output=-", "--format=jsonl"),
-    ]
-    with open(model / "new.txt", "rb") as file:
-        given = {"input": file.read()} if piped else {"stdin": file}
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, **given)
-    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    flags = [f"--export={model}/run/export", "--input=-", "--output=-"]
+    flags.append("--format=jsonl")
+    if piped:
+        command = [sys.executable, "-m", "pipelines.rank", *flags]
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, input=TEXT
+        )
+    else:
+        done = rank(*flags, stdin=model / "new.txt")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["query_id"] for line in lines] == ["a", "b"]
     names = [item["doc_id"] for line in lines for item in line["items"]]

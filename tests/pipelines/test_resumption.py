@@ -43,6 +43,7 @@ def flags_of(folder, *others):
         f"--model_dir={folder}/model",
         "--hidden_sizes=4",
         "--num_epochs=2",
+        "--loss=list_net_loss",
         "--verbose=silent",
         "--noexport_model",
         "--nodraw_curves",
@@ -89,7 +90,7 @@ def test_without_its_flags_a_run_is_not_gone_on_with(folder):
     (model / "flags.cfg").unlink()
     for _ in ("finished", "not finished"):
         before = content(model)
-        message = told(train(folder, "--loss=list_net_loss"))
+        message = told(train(folder, "--loss=smoothi_loss"))
         assert "without its flags.cfg" in message and "--overwrite" in message
         assert content(model) == before
         (model / "metrics.json").unlink(missing_ok=True)
@@ -108,7 +109,7 @@ def test_without_its_flags_a_run_is_not_gone_on_with(folder):
             marks=needs_tfr),
         ["--loss_param=reduction=none"],
         ["--hidden_sizes=100000000000"],
-        ["--loss=list_net_loss", "--train_path=absent.txt"],
+        ["--loss=smoothi_loss", "--train_path=absent.txt"],
     ],
     ids=["loss not finite", "reduction", "out of memory", "no data"],
 )  # fmt: skip
@@ -187,7 +188,7 @@ def test_a_killed_overwrite_loses_nothing(folder):
     with subprocess.Popen(
         [
             *(sys.executable, "-m", "pipelines.train"),
-            *flags_of(folder, "--overwrite", "--loss=list_net_loss"),
+            *flags_of(folder, "--overwrite", "--loss=smoothi_loss"),
         ],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,

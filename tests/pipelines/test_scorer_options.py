@@ -30,6 +30,7 @@ ONE_LAYER = (
     "--loss=list_net_loss",
     "--num_epochs=2",
     "--verbose=silent",
+    "--nodraw_curves",
 )
 CUT = ("--eval_list_size=4", "--first_stage_feature=6")
 

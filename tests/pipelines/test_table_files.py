@@ -120,7 +120,10 @@ def test_what_is_wrong_is_told_by_file_row_and_flag(files, tmp_path):
     given = [*FLAGS, f"--train_path={path}", *SMALL]
     assert f"{path}:9: row 7: column 'y' is nan, expected" in bad(tmp_path, *given)
     done = run_command(
-        "pipelines.prepare", *given[: -len(SMALL)], f"--output_dir={tmp_path}/out", check=False
+        "pipelines.prepare",
+        *given[: -len(SMALL)],
+        f"--output_dir={tmp_path}/out",
+        check=False,
     )
     assert f"{path}:9: row 7" in told(done)
     given[-len(SMALL) - 1] = f"--train_path={files}/valid.csv"

@@ -22,6 +22,7 @@ NDCG = (
     "--loss=pairwise_logistic_loss",
     "--lambda_weight=ndcg",
     "--lambda_weight_param=topn=10",
+    "--nodraw_curves",
 )
 
 

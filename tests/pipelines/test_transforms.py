@@ -51,6 +51,7 @@ def run(tmp_path_factory):
         "--hidden_sizes=4",
         "--num_epochs=2",
         "--verbose=silent",
+        "--nodraw_curves",
         *LABELS,
     )
     return directory, parts, done.stdout

@@ -8,7 +8,7 @@ from tests.files import write_letor
 from tests.helpers import make_lists
 from tests.serving.model_server import serving
 from tfr_ext import data
-from tfr_ext.training import DataConfig, ModelConfig, TrainingConfig, train
+from tfr_ext.training import DataConfig, LossConfig, ModelConfig, TrainingConfig, train
 
 WIDTH = 4
 
@@ -40,6 +40,7 @@ def exported(tmp_path_factory):
             TrainingConfig(
                 data=DataConfig(dataset="text", train_path=str(judged), seed=seed),
                 model=ModelConfig(hidden_sizes=(4,)),
+                loss=LossConfig("list_net_loss"),
                 num_epochs=1,
                 model_dir=directory / "model",
                 overwrite=True,

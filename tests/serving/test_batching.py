@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.elwc_files import elwc
 from tests.files import write_letor
 from tests.helpers import make_lists
-from tfr_ext.training import DataConfig, ModelConfig, TrainingConfig, train
+from tfr_ext.training import DataConfig, LossConfig, ModelConfig, TrainingConfig, train
 
 pytestmark = pytest.mark.any_keras
 
@@ -31,6 +31,7 @@ def answer(tmp_path_factory):
         TrainingConfig(
             data=DataConfig(dataset="text", train_path=str(directory / "judged.txt")),
             model=ModelConfig(hidden_sizes=(8,), feature_transforms=("query_minmax",)),
+            loss=LossConfig("list_net_loss"),
             num_epochs=1,
             model_dir=directory / "model",
             verbose="silent",

@@ -76,7 +76,7 @@ def exported(tmp_path_factory):
     directory = tmp_path_factory.mktemp("export")
     tf.keras.utils.set_random_seed(0)
     model = models.model_builder(3, models.MLPScorer([8])).build()
-    model.compile("adam", losses.SmoothILoss())
+    model.compile("adam", losses.ListNetLoss())
     train = make_lists([5, 3, 4, 2] * 4, seed=1)
     model.fit(data.BatchedLists(train, 4, seed=0).dataset(), epochs=2, verbose=0)
     return model, directory, exporter.export_ranker(model, str(directory))
@@ -338,6 +338,7 @@ def test_training_exports_the_names_that_it_read(tmp_path):
         "--elwc_features=1,2",
         "--elwc_context_features=length",
         "--num_epochs=1",
+        "--loss=list_net_loss",
         "--hidden_sizes=4",
         "--nodraw_curves",
         "--verbose=silent",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import os
 import shutil
 import signal
@@ -62,8 +63,26 @@ def scorer(server, protocol, **settings):
     return ServerScorer(ServerConfig(address, "ranker", protocol, **settings))
 
 
-@pytest.mark.parametrize("ending", ["trec", "jsonl"])
-@pytest.mark.parametrize("source", ["text", "elwc", "table"])
+# Each protocol, source and ending once: what they cross is of the grid.
+ONCE = [
+    ("grpc", "text", "trec"),
+    ("rest", "elwc", "jsonl"),
+    ("rest", "table", "trec"),
+]
+CROSSED = [
+    pytest.param(
+        *one,
+        marks=[] if one in ONCE else pytest.mark.grid,
+    )
+    for one in itertools.product(
+        ("grpc", "rest"), ("text", "elwc", "table"), ("trec", "jsonl")
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "source", "ending"), CROSSED, indirect=["protocol"]
+)
 def test_the_file_is_that_of_the_export(server, exported, inputs, tmp_path, protocol,
                                         source, ending):  # fmt: skip
     settings = {**inputs[source], "batch_size": 7, "overwrite": True}
@@ -151,7 +170,7 @@ def test_a_nan_is_not_sent(server, exported, tmp_path, monkeypatch, protocol):
 
 
 @pytest.mark.skipif(bool(REAL), reason="the real server does not die when asked")
-def test_a_server_that_dies_in_the_middle(exported, tmp_path, protocol):
+def test_a_server_that_dies_in_the_middle(server, exported, tmp_path, protocol):
     path = tmp_path / "a.trec"
     path.write_text("mine")
     given = [f"--input={exported.judged}", f"--output={path}", "--overwrite",
@@ -164,8 +183,7 @@ def test_a_server_that_dies_in_the_middle(exported, tmp_path, protocol):
         assert said.count("\n") == 1
         assert dying.process.wait() == -signal.SIGKILL
     assert os.listdir(tmp_path) == ["a.trec"] and path.read_text() == "mine"
-    with serving(exported.base_path) as back:
-        command(*flags(back, protocol), *given)
+    command(*flags(server, protocol), *given)
     expected = tmp_path / "b.trec"
     rank(
         RankConfig(
@@ -178,6 +196,11 @@ def test_a_server_that_dies_in_the_middle(exported, tmp_path, protocol):
     assert path.read_bytes() == expected.read_bytes()
 
 
+@pytest.mark.parametrize(
+    "protocol",
+    ["grpc", pytest.param("rest", marks=pytest.mark.grid)],
+    indirect=True,
+)
 def test_ctrl_c_while_a_server_does_not_answer(exported, tmp_path, protocol):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"

@@ -226,6 +226,7 @@ def test_models_across_lists_have_none_and_say_so(forms, tmp_path, capsys):
     assert "no signature for single items" in capsys.readouterr().out
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("width", [1, 2])
 def test_names_that_context_and_items_share_leave_no_signature_for_items(
     width, tmp_path, capsys

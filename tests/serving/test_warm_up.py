@@ -21,8 +21,15 @@ NAMED = data.ElwcFeatures(
 )
 
 
-@pytest.mark.parametrize("named", [None, NAMED])
-@pytest.mark.parametrize("forms", [[], ["query_minmax"]])
+@pytest.mark.parametrize(
+    ("named", "forms"),
+    [
+        (None, []),
+        (NAMED, ["query_minmax"]),
+        pytest.param(NAMED, [], marks=pytest.mark.grid),
+        pytest.param(None, ["query_minmax"], marks=pytest.mark.grid),
+    ],
+)
 def test_each_signature_is_warmed_up(named, forms, tmp_path):
     transforms = models.feature_transforms(forms, make_lists([6])) if forms else None
     model = models.model_builder(3, models.MLPScorer([8]), transforms).build()

@@ -26,7 +26,11 @@ from tfr_ext.sources.source import SPLITS
 def test_training_on_shards_is_training_on_the_text(tmp_path):
     given = text_flags(tmp_path)[:2]
     out = tmp_path / "out"
-    small = ("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=silent")
+    small = (
+        *("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=silent"),
+        *("--loss_param=", "--loss=list_net_loss"),
+        *("--noexport_model", "--nodraw_curves"),
+    )
     run_command("pipelines.prepare", *given, f"--output_dir={out}")
     train = functools.partial(run_command, "pipelines.train")
     flag_file = "--flagfile=configs/text.cfg"  # As the README has it.
