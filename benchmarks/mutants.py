@@ -128,9 +128,9 @@ def put_in(tree: pathlib.Path, fault: dict) -> None:
     path.write_text("".join(lines))
 
 
-def _first_failure(tree: pathlib.Path, where: list[str], *arguments: str) -> list[str]:
+def _failures(tree: pathlib.Path, where: list[str], *arguments: str) -> list[str]:
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"]
+        [sys.executable, "-m", "pytest", "-q", "-n", "logical", "--dist", "loadfile"]
         + ["-p", "no:cacheprovider", "-m", "not grid", *arguments, *where],
         cwd=tree,
         capture_output=True,
@@ -146,9 +146,8 @@ def _first_failure(tree: pathlib.Path, where: list[str], *arguments: str) -> lis
 def _own_tests(tree: pathlib.Path, path: str) -> list[str]:
     """A module's docstrings, and the tests of the folder that is named like its own."""
     top, *rest = pathlib.Path(path).parts
-    own = [path]
-    folder = tree / "tests" / (rest[0] if top == "tfr_ext" else "pipelines")
-    return own + ([str(folder.relative_to(tree))] if folder.is_dir() else [])
+    folder = f"tests/{rest[0] if top == 'tfr_ext' else 'pipelines'}"
+    return [path, folder] if (tree / folder).is_dir() else [path]
 
 
 def main() -> None:
@@ -172,39 +171,26 @@ def main() -> None:
         faults = {int(x): faults[int(x)] for x in arguments.only.split(",")}
     groups = [faults] if arguments.together else [{n: x} for n, x in faults.items()]
     for group in groups:
+        for number, fault in group.items():
+            print(f"{number:>3} {fault['path']}:{fault['line']} {fault['kind']}")
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder) / "tree"
-            subprocess.run(
-                [
-                    "git",
-                    "-c",
-                    "advice.detachedHead=false",
-                    "clone",
-                    "-q",
-                    str(ROOT),
-                    str(tree),
-                ],
-                check=True,
-            )
+            subprocess.run(["git", "clone", "-q", str(ROOT), str(tree)], check=True)
             for fault in group.values():
                 put_in(tree, fault)
             started = time.monotonic()
-            failed = []
+            by, failed = "own", []
             if not arguments.together:
-                own = _own_tests(tree, *[x["path"] for x in group.values()])
-                failed = _first_failure(tree, own, "-x")
-            by = "own"
+                failed = _failures(tree, _own_tests(tree, fault["path"]), "-x")
             if not failed and not arguments.own:
-                by = "all"
-                failed = _first_failure(
-                    tree, [], *([] if arguments.together else ["-x"])
+                by, failed = (
+                    "all",
+                    _failures(tree, [], *([] if arguments.together else ["-x"])),
                 )
             seconds = time.monotonic() - started
-            for number, fault in group.items():
-                print(f"{number:>3} {fault['path']}:{fault['line']} {fault['kind']}")
-            print(f"    {by if failed else 'not found'}, {seconds:.0f} s", flush=True)
-            for line in failed if arguments.together else failed[:1]:
-                print(f"    {line[:150]}", flush=True)
+        print(f"    {by if failed else 'not found'}, {seconds:.0f} s", flush=True)
+        for line in failed if arguments.together else failed[:1]:
+            print(f"    {line[:150]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ same. Only sources are converted here: nothing of TensorFlow runs, which could n
 forked.
 """
 
+import contextlib
 import marshal
 import pickle
 import sys
@@ -44,5 +45,7 @@ def read(file):
             continue
         cells = tuple(types.CellType() for _ in code.co_freevars)
         function = types.FunctionType(code, vars(module), closure=cells)
-        api._TRANSPILER.transform(function, converter.ProgramContext(options))
-        _kept.append(code)
+        # Whatever fails here only makes the commands convert it themselves.
+        with contextlib.suppress(Exception):
+            api._TRANSPILER.transform(function, converter.ProgramContext(options))
+            _kept.append(code)

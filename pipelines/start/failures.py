@@ -76,7 +76,7 @@ def _explained(error: BaseException, values: Mapping[str, Any]) -> str:
     text = wording.with_hints(
         wording.with_flag_names(str(error) or type(error).__name__)
     )
-    first = re.sub(r"\{\{.*?\}\} ?", "", text.splitlines()[0]).strip()
+    first = re.sub(r"\{\{[^{}]*\}\} ?", "", text.splitlines()[0]).strip()
     if isinstance(error, OSError) and error.errno in _FULL:
         disk = _disk(error.filename, values)
         return f"{disk} {_FULL[error.errno]}. {_ROOM} ({first})"

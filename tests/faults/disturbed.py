@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 from tests import fork_server
+from tests.commands import run_command
 from tests.files import content, write_run, write_text
 from tfr_ext.runs import run_progress
 
@@ -133,12 +134,13 @@ class Disk:
         write_text(self.root / "in" / "train.txt", seed=1, queries=40)
         for name in ("a", "b"):
             write_run(self.root / "in" / name, {"map": [0.5, float(name == "a")]})
-        run = self.run("train", *_DATA, *_SMALL, _LOSS, "--model_dir={root}/in/run")
-        assert run.returncode == 0, run.stderr
-        run = self.run(
-            "prepare", *COMMANDS["prepare"][1:-1], "--output_dir={root}/in/shards"
-        )
-        assert run.returncode == 0, run.stderr
+        small = (*_DATA, *_SMALL, _LOSS, "--nodraw_curves")
+        for command, *flags in (
+            ("train", *small, "--model_dir={root}/in/run"),
+            (*COMMANDS["prepare"][:-1], "--output_dir={root}/in/shards"),
+        ):
+            given = [flag.format(root=self.root) for flag in flags]
+            run_command(f"pipelines.{command}", *given)
         self.inputs = content(self.root / "in")
 
     def clear(self):

@@ -79,8 +79,25 @@ def trained(data, tmp_path, library="lightgbm", **given):
     )
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("write", [as_text, as_table])
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """A folder with text and what LightGBM trained on it, and the data."""
+    folder = tmp_path_factory.mktemp("once")
+    data = as_text(folder)
+    trained(data, folder)
+    return folder, data
+
+
+# Each library and each way to write once: what they cross is of the grid.
+@pytest.mark.parametrize(
+    ("write", "library"),
+    [
+        (as_text, "lightgbm"),
+        (as_table, "catboost"),
+        pytest.param(as_text, "catboost", marks=pytest.mark.grid),
+        pytest.param(as_table, "lightgbm", marks=pytest.mark.grid),
+    ],
+)
 def test_evaluate_and_rank_give_what_training_gave(library, write, tmp_path):
     data = write(tmp_path)
     result = trained(data, tmp_path, library, num_models=2)
@@ -161,9 +178,9 @@ def test_the_best_of_trees_are_ranked_anew(tmp_path):
         (lambda run: (run / "metrics.json").write_text("{"), "metrics.json"),
     ],
 )
-def test_spoiled_files_are_told_and_nothing_is_written(spoil, message, tmp_path):
-    data = as_text(tmp_path)
-    run = pathlib.Path(trained(data, tmp_path).model_dir)
+def test_spoiled_files_are_told_and_nothing_is_written(spoil, message, once, tmp_path):
+    folder, data = once
+    run = shutil.copytree(folder / "run", tmp_path / "run")
     spoil(run)
     before = content(tmp_path)
     with pytest.raises(ValueError, match=message):
@@ -183,9 +200,9 @@ def test_spoiled_files_are_told_and_nothing_is_written(spoil, message, tmp_path)
     assert content(tmp_path) == before
 
 
-def test_another_width_or_no_library_is_told(tmp_path, monkeypatch):
-    data = as_text(tmp_path)
-    run = trained(data, tmp_path).model_dir
+def test_another_width_or_no_library_is_told(once, tmp_path, monkeypatch):
+    folder, data = once
+    run = str(folder / "run")
     wide = make_lists([4, 4], num_features=7)
     write_letor(tmp_path / "wide.txt", wide)
     with pytest.raises(ValueError, match="7"):

@@ -260,12 +260,12 @@ PARAMETERS = [
 ]
 
 # What the classes above the losses do, `make test` asks of a loss of each of them.
-_OF_EACH_CLASS = (
+OF_EACH_CLASS = (
     *("smoothi_loss", "list_net_loss", "pairwise_kl_gaussian_loss"),
     *("pointwise_kl_multinomial_loss", "pointwise_kl_binomial_loss"),
 )
 ONE_OF_EACH_CLASS = [
-    pytest.param(case, marks=[] if case.key in _OF_EACH_CLASS else pytest.mark.grid)
+    pytest.param(case, marks=[] if case.key in OF_EACH_CLASS else pytest.mark.grid)
     for case in ONE_EACH
 ]
 

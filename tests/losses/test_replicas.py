@@ -48,9 +48,9 @@ SCRIPT = textwrap.dedent(
             return value, tape.gradient(value, variable)
 
         # Equal shares, as of a last batch that does not divide, and of five and one:
-        # one of them for each loss in turn, all for all cases.
+        # all for a loss of each class, of the others one in turn.
         divided = [*zip(weightings, (3, 4, 5))]
-        if sys.argv[1] == "ONE_EACH":
+        if sys.argv[1] == "ONE_EACH" and case.key not in cases.OF_EACH_CLASS:
             divided = divided[number % 3 :][:1]
         for weights, cut in divided:
             batch = [labels, scores] + [weights] * (weights is not None)

@@ -163,9 +163,13 @@ def test_a_command_shows_what_a_server_says(kind, text, judged, tmp_path):
     assert_harmless(done.stdout, done.stderr)
 
 
-def test_a_message_is_cut():
-    text = failures.explain(ValueError("begin " + "x" * 100_000 + " end"), {})
-    assert text.startswith("begin xxx") and text.endswith("xxx end")
+@pytest.mark.parametrize("unit", ["x", "/x", "`a", "--loss=", "{{", "a; ", "/job:a"])
+@pytest.mark.parametrize("error", [ValueError, OSError])
+def test_a_message_is_cut(error, unit):
+    """In no time, whatever is repeated: a pattern that is tried at each of 100,000
+    characters, and reads on to the end, takes a minute."""
+    text = failures.explain(error("begin " + unit * 50_000 + " end"), {})
+    assert text.startswith("begin ") and text.endswith(" end")
     assert "characters ...]" in text and len(text) < 11_000
 
 

@@ -113,6 +113,17 @@ def test_what_is_wrong_is_told_in_flags(model, tmp_path, flags, message):
     assert not os.path.exists(tmp_path / "out") or not os.listdir(tmp_path / "out")
 
 
+def test_it_ends_quietly_where_nobody_reads(model):
+    done = rank(
+        *(f"--export={model}/run/export", f"--input={model}/new.txt"),
+        *("--output=-", "--format=csv"),
+        check=False,
+        unread=True,
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+@pytest.mark.grid
 def test_it_ends_quietly_where_nobody_reads_on(model, tmp_path):
     """As `head` does not, after a line."""
     many = tmp_path / "many.txt"
