@@ -2,7 +2,6 @@
 
 A process of its own imports what the commands need, runs nothing of it, and is forked
 for every command: that finds what a fresh interpreter would have, some seconds sooner.
-What AutoGraph has converted in a command, it need not convert in those that follow.
 """
 
 import atexit
@@ -76,22 +75,16 @@ def _serve():
 
     import tfr_ext.scoring.evaluator
     import tfr_ext.training.trainer  # noqa: F401
-    from tests import converted
 
     for line in sys.stdin:
-        with tempfile.TemporaryFile() as told:
-            before = converted.known()
-            child = os.fork()
-            if child == 0:
-                at_end = functools.partial(converted.write, told, before)
-                _work(*json.loads(line), at_end)
-            _, status = os.waitpid(child, 0)
-            print(os.waitstatus_to_exitcode(status), flush=True)
-            told.seek(0)
-            converted.read(told)
+        child = os.fork()
+        if child == 0:
+            _work(*json.loads(line))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _work(module, flags, environment, directory, files, user, unread, at_end):
+def _work(module, flags, environment, directory, files, user, unread):
     """Becomes the command, and ends with it."""
     os.environ.clear()
     os.environ.update(environment)
@@ -120,7 +113,6 @@ def _work(module, flags, environment, directory, files, user, unread, at_end):
     except BaseException:
         traceback.print_exc()
         code = 1
-    at_end()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)

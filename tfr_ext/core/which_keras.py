@@ -9,7 +9,9 @@ them; here that is an error.
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import tensorflow as tf
@@ -25,11 +27,23 @@ _OWN = tf.keras.losses.Loss.__module__.partition(".")[0]
 _BETWEEN = ("tfr_ext", "tensorflow", "contextlib", "functools", "wrapt")
 
 _T = TypeVar("_T", bound=type)
+_F = TypeVar("_F", bound=Callable)
 
 
 def register(cls: _T) -> _T:
     """Registers a class of this package with Keras, so that saved models load it."""
     return tf.keras.utils.register_keras_serializable(package="tfr_ext")(cls)
+
+
+def not_converted(method: _F) -> _F:
+    """Returns a method that AutoGraph leaves as it is, and all that it calls.
+
+    Keras 2 converts methods, Keras 3 does not. Ours need no conversion, and it takes
+    most of the time until a process has trained its first batch.
+    """
+    kept = tf.autograph.experimental.do_not_convert(method)
+    kept.__signature__ = inspect.signature(method)  # Keras 2 looks for `training`.
+    return kept
 
 
 def name() -> str:

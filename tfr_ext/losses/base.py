@@ -106,6 +106,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
         """Returns the factors to use without weights; None if all are 1."""
         return None
 
+    @which_keras.not_converted
     def __call__(
         self,
         y_true: TensorLike,
@@ -143,6 +144,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
             losses = self.call(labels, scores)
             return which_keras.reduced(losses, factors, self.reduction)
 
+    @which_keras.not_converted
     def call(self, y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
         """Computes the unreduced, unweighted loss; see `tf.keras.losses.Loss`."""
         labels, scores = inputs.dense(y_true, y_pred, self._ragged, self.RANK)

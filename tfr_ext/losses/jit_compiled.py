@@ -75,6 +75,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
             reduce_retracing=True,
         )
 
+    @which_keras.not_converted
     def __call__(
         self,
         y_true: TensorLike,
@@ -122,6 +123,7 @@ class JitCompiledLoss(tf.keras.losses.Loss):
 
         return of_scores(scores)
 
+    @which_keras.not_converted
     def call(self, y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
         """Computes the unreduced loss, not compiled; see `tf.keras.losses.Loss`."""
         return self.loss.call(y_true, y_pred)

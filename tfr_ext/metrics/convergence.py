@@ -71,6 +71,7 @@ class SinkhornErrorMetric(which_keras.CheckedCalls, tf.keras.metrics.Mean):
         )
         self._ragged = checks.boolean("ragged", ragged)
 
+    @which_keras.not_converted
     def update_state(
         self,
         y_true: inputs.TensorLike,

@@ -100,6 +100,7 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
         self._total = self.add_weight(name="total", initializer="zeros")
         self._count = self.add_weight(name="count", initializer="zeros")
 
+    @which_keras.not_converted
     def update_state(
         self,
         y_true: inputs.TensorLike,
@@ -129,6 +130,7 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
         )
         self._count.assign_add(tf.cast(tf.reduce_sum(weights), self._count.dtype))
 
+    @which_keras.not_converted
     def result(self) -> tf.Tensor:
         """Returns the mean over the lists so far, 0 if there were none."""
         return tf.math.divide_no_nan(self._total, self._count)
@@ -234,6 +236,7 @@ class ExpectedGradeMetric(RankingMetric):
             else grades.check_values("label_values", label_values)
         )
 
+    @which_keras.not_converted
     def update_state(
         self,
         y_true: inputs.TensorLike,

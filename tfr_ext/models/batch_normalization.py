@@ -65,6 +65,7 @@ class ItemBatchNormalization(tf.keras.layers.BatchNormalization):
             kwargs["aggregation"] = "mean"
         return super().add_weight(*args, **kwargs)
 
+    @which_keras.not_converted
     def call(
         self,
         inputs: tf.Tensor,
@@ -158,6 +159,7 @@ class NormalizedDense(tf.keras.layers.Dense):
         super().build(input_shape[0])
         self.input_spec = None
 
+    @which_keras.not_converted
     def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the outputs of the layer.
 

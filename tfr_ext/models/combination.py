@@ -95,6 +95,7 @@ class CombinedScores(tf.keras.layers.Layer):
         """Whether an item's score depends on its list."""
         return self.combination != "mean"
 
+    @which_keras.not_converted
     def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         """Combines scores.
 

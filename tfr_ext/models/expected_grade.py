@@ -36,6 +36,7 @@ class ExpectedGrade(tf.keras.layers.Layer):
         super().__init__(**kwargs)
         self._grade_values = grades.check_values("grade_values", grade_values)
 
+    @which_keras.not_converted
     def call(self, logits: tf.Tensor) -> tf.Tensor:
         """Computes the expected grades.
 

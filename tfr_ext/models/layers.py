@@ -44,6 +44,7 @@ class CompactItems(tf.keras.layers.Layer):
         # Keras 3 uses XLA by default, which needs to know the number of items.
         self.supports_jit = False
 
+    @which_keras.not_converted
     def call(
         self, inputs: tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
@@ -76,6 +77,7 @@ class FlattenItems(tf.keras.layers.Layer):
 
     supports_masking = True
 
+    @which_keras.not_converted
     def call(
         self, inputs: tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
@@ -146,6 +148,7 @@ class ScatterScores(tf.keras.layers.Layer):
         self._padding_score = padding_score
         self._compact = compact
 
+    @which_keras.not_converted
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Scatters the scores.
 
@@ -254,6 +257,7 @@ class ResumableDropout(ResumableDraws):
         self.supports_masking = True
         self._rate = rate
 
+    @which_keras.not_converted
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Drops units in training, and scales up the others.
 
@@ -293,6 +297,7 @@ class Sum(tf.keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
 
+    @which_keras.not_converted
     def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         """Adds the two inputs."""
         one, other = inputs
@@ -360,6 +365,7 @@ class FeatureNoise(ResumableDraws):
         super().__init__(seed, **{"dtype": "float32", **kwargs})
         self._stddev = checks.not_negative("stddev", stddev)
 
+    @which_keras.not_converted
     def call(
         self, inputs: tuple[tf.Tensor, tf.Tensor], training: bool | None = None
     ) -> tf.Tensor:

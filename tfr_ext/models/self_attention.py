@@ -85,6 +85,7 @@ class SelfAttention(tf.keras.layers.Layer):
             self._attention.build(tuple(lists), tuple(lists))
         super().build(input_shape)
 
+    @which_keras.not_converted
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Lets items attend to the items of their list.
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 from tensorflow_ranking.python import losses_impl
 
-from tfr_ext.core import checks, inputs, masked
+from tfr_ext.core import checks, inputs, masked, which_keras
 from tfr_ext.core.inputs import TensorLike
 from tfr_ext.losses import base
 from tfr_ext.losses.tfr import computations, lambda_weights, names
@@ -162,6 +162,7 @@ class SoftmaxLoss(_SoftmaxLoss, tfr.keras.losses.SoftmaxLoss):
 class CalibratedSoftmaxLoss(_SoftmaxLoss, tfr.keras.losses.CalibratedSoftmaxLoss):
     """TensorFlow Ranking's loss of the same name; it takes ragged tensors as well."""
 
+    @which_keras.not_converted
     def __call__(
         self,
         y_true: TensorLike,

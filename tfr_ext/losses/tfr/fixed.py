@@ -113,6 +113,7 @@ class TFRLoss(tf.keras.losses.Loss):
         """
         return list(self.CAVEATS)
 
+    @which_keras.not_converted
     def __call__(
         self,
         y_true: TensorLike,
