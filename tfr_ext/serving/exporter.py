@@ -86,11 +86,12 @@ def export_ranker(
     if isinstance(model, Sequence):
         model = model[0] if len(model) == 1 else combined_model(model, combination)
     module = tf.Module()
-    if which_keras.IS_KERAS_2:
-        module.model = model
-    else:
-        # TensorFlow's own: a variable of Keras 3 is not restored in a session.
-        module.model = [variable.value for variable in model.variables]
+    # Not the model, of which Keras 2 would save each layer's functions; and the
+    # variables that Keras 3 has inside its own, as a session does not restore those.
+    module.weights = [
+        variable if which_keras.IS_KERAS_2 else variable.value
+        for variable in model.variables
+    ]
     num_features = model.input[FEATURES].shape[-1]
     in_protos = elwc_features or float_features(num_features)
     functions = signatures(model, in_protos)
