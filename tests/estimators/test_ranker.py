@@ -260,6 +260,7 @@ X, Y, GROUP = learnable()
         ({"monitor": "ndgc"}, {"group": GROUP}, "ndcg"),
         ({}, {"group": GROUP, "eval_group": GROUP}, "need an `eval_set`"),
         ({}, {"group": GROUP, "eval_set": X}, r"`eval_set` must be .*\(X, y\)"),
+        ({}, {"group": GROUP, "eval_set": (X,)}, r"`eval_set` must be .*\(X, y\)"),
         ({}, {"group": GROUP, "eval_set": (X, Y)}, "queries of `eval_set`"),
         ({}, {"group": GROUP, "sample_weight": -Y - 1}, "weight"),
         ({"settings": {"num_epoch": 1}}, {"group": GROUP}, "num_epochs"),

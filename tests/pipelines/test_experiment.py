@@ -310,6 +310,7 @@ def test_a_small_experiment(folds, tmp_path):
     mean = np.mean([float(row["test_ndcg"]) for row in found])
     assert run["metrics"]["ndcg"]["mean"] == pytest.approx(mean)
     assert f"{mean:.3f}" in (tmp_path / "table.md").read_text()
+    assert f"Written: {tmp_path}/comparison.html, " in done.stdout
 
 
 @pytest.mark.grid
