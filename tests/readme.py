@@ -35,7 +35,7 @@ MORE = {
     "train": "--num_epochs=1 --hidden_sizes=4",
     "train_gbm": "--num_trees=3",
     "quickstart": "--synthetic_num_queries=20",
-    "experiment": "--num_epochs=1 --folds=1 --manual_dir=DOWNLOADS",
+    "experiment": "--num_epochs=1 --folds=1 --seeds=1 --manual_dir=DOWNLOADS",
 }
 # Words of commands that need a package of an extra; runs/b is of a loss of TFR's.
 NEEDED = {

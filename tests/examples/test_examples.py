@@ -96,7 +96,7 @@ def check_tfr_pipeline(text):
 def example(name):
     """A parameter of tests, skipped where it needs what is not there."""
     marks = [needs_tfr] if name == "tfr_pipeline" else []
-    if name not in ("plain_fit", "own_relaxation"):
+    if name != "plain_fit":
         marks.append(pytest.mark.grid)
     return pytest.param(name, marks=marks)
 

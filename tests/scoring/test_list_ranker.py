@@ -626,6 +626,7 @@ def test_a_failure_leaves_the_file_before_as_it_was(world, tmp_path):
     assert content(tmp_path) == before
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_command_that_is_killed_leaves_no_output(world, tmp_path, sent):
     """In the middle of a file, of which much was ranked and written aside."""

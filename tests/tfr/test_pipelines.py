@@ -81,10 +81,11 @@ def theirs(tfr):
 @pytest.mark.parametrize(
     "builder, key",
     [
-        ("theirs", "smoothi_loss"),
+        ("theirs", "list_net_loss"),
         ("ours", "approx_ndcg_loss"),
-        pytest.param("ours", "smoothi_loss", marks=pytest.mark.grid),
         pytest.param("theirs", "approx_ndcg_loss", marks=pytest.mark.grid),
+        pytest.param("theirs", "smoothi_loss", marks=pytest.mark.grid),
+        pytest.param("ours", "smoothi_loss", marks=pytest.mark.grid),
     ],
 )
 def test_a_simple_pipeline_trains_with_any_key(tfr, tmp_path, key, builder):
@@ -156,7 +157,7 @@ def test_wrong_keys_and_arguments_are_told(tfr, tmp_path):
 
 
 @pytest.mark.first_case
-@pytest.mark.parametrize("key", ["smoothi_loss", "approx_ndcg_loss"])
+@pytest.mark.parametrize("key", ["list_net_loss", "approx_ndcg_loss"])
 def test_our_pipeline_gives_the_history_of_train(tfr, tmp_path, key):
     import tfr_ext.tfr
 

@@ -33,7 +33,9 @@ CONFIG = TrainingConfig(
         feature_noise=0.1,
         feature_transforms=("standard",),
     ),
-    loss=LossConfig(schedules={"alpha": "linear:5"}, loss_diagnostics=True),
+    loss=LossConfig(
+        "approx_metric_loss", schedules={"alpha": "linear:5"}, loss_diagnostics=True
+    ),
     learning_rate=0.01,
     learning_rate_schedule="cosine:1",
     num_epochs=3,
