@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from tests import layouts
@@ -362,3 +363,35 @@ def test_damaged_prepared_files_are_told(load, tmp_path):
     file.unlink()
     with pytest.raises(ValueError, match="'train' in .*damaged.*Remove the directory"):
         load("letor4/mq2008_fold1")
+
+
+def test_a_data_set_of_ones_own(tmp_path):
+    """Prepared with TFDS, with labels that are integers or truth values."""
+    for dtype, labels in ((np.int64, [2, 0]), (np.bool_, [True, False])):
+        tfds.dataset_builders.store_as_tfds_dataset(
+            name=f"own_{dtype.__name__.strip('_')}",
+            version="1.0.0",
+            data_dir=tmp_path,
+            features=tfds.features.FeaturesDict(
+                {
+                    "query_id": tfds.features.Text(),
+                    "float_features": tfds.features.Tensor(
+                        shape=(None, 2), dtype=np.float32
+                    ),
+                    "label": tfds.features.Tensor(shape=(None,), dtype=dtype),
+                }
+            ),
+            split_datasets={
+                "train": tf.data.Dataset.from_tensors(
+                    {
+                        "query_id": "q1",
+                        "float_features": [[1.0, 2.0], [3.0, 4.0]],
+                        "label": np.array(labels),
+                    }
+                )
+            },
+        )
+        lists = datasets.load(f"own_{dtype.__name__.strip('_')}", "train", tmp_path)
+        assert lists.labels.tolist() == [float(x) for x in labels]
+        assert lists.features.tolist() == [[1, 2], [3, 4]]
+        assert lists.query_ids == ["q1"]

@@ -48,8 +48,10 @@ def prepare(
     """
     found = catalogue.builder(name, data_dir)
     if found.data_path.exists():
-        # TFDS lists its files by a glob.
-        with without_wildcards(str(found.data_dir_root)) as plain:
+        # TFDS lists its files by a glob. Of a data set without code, its own
+        # `data_dir_root` is not above the name.
+        depth = found.info.full_name.count("/")
+        with without_wildcards(str(found.data_path.parents[depth])) as plain:
             is_prepared = catalogue.builder(name, plain).is_prepared()
         if is_prepared:
             return found
