@@ -34,7 +34,9 @@ CONFIG = TrainingConfig(
         feature_transforms=("standard",),
     ),
     loss=LossConfig(
-        "approx_metric_loss", schedules={"alpha": "linear:5"}, loss_diagnostics=True
+        "soft_sort_loss",
+        schedules={"temperature": "linear:0.5"},
+        loss_diagnostics=True,
     ),
     learning_rate=0.01,
     learning_rate_schedule="cosine:1",
