@@ -160,14 +160,14 @@ dist: | $(VENV)/bin/python
 	$(RUN) -m build --wheel --outdir dist
 
 # By itself for a second stack, as the wheel is the same. The environment goes again,
-# unless it is to be that of the tests, VENV.
+# unless it is to be that of the tests, VENV. README: a word of the commands to run.
 WHEEL_VENV ?= $(VENV)-wheel
 try-wheel:
 	@test -e dist/*.whl || { echo 'dist/ has no wheel: make wheel builds it'; exit 1; }
 	rm -rf $(WHEEL_VENV)
 	$(call make_venv,$(WHEEL_VENV))
 	$(call install_wheel,$(WHEEL_VENV))
-	$(WHEEL_VENV)/bin/python tests/readme.py
+	$(WHEEL_VENV)/bin/python tests/readme.py $(README)
 	$(if $(filter $(VENV),$(WHEEL_VENV)),,rm -rf $(WHEEL_VENV))
 
 # The wheel is made from the source distribution, so that both are tried.

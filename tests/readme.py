@@ -6,7 +6,8 @@ PYTHON tests/readme.py, from anywhere, with an environment that has the package 
 it requires, and nothing more: `make wheel` makes one. Each command must end well and
 write nothing to the standard error but warnings of the package itself, and no progress
 bar to the standard output. A command that needs a package which is not there is left
-out, and so is a block that says why it cannot run, as it needs a server.
+out, and so is a block that says why it cannot run, as it needs a server. Arguments are
+words that a command must have to be run.
 """
 
 from __future__ import annotations
@@ -150,6 +151,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         write_files(pathlib.Path(name))
         for command in map(completed, commands()):
+            if not all(word in command for word in sys.argv[1:]):
+                continue
             missing = lacks(command)
             if missing:
                 print(f"\n$ {command}\n(left out: {missing} is not installed)")
