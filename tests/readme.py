@@ -150,9 +150,10 @@ def main() -> None:
     failed = False
     with tempfile.TemporaryDirectory() as name:
         write_files(pathlib.Path(name))
-        for command in map(completed, commands()):
-            if not all(word in command for word in sys.argv[1:]):
-                continue
+        chosen = [x for x in commands() if all(word in x for word in sys.argv[1:])]
+        if not chosen:
+            sys.exit(f"No page has a command with {' and '.join(sys.argv[1:])}.")
+        for command in map(completed, chosen):
             missing = lacks(command)
             if missing:
                 print(f"\n$ {command}\n(left out: {missing} is not installed)")

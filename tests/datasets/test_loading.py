@@ -365,13 +365,15 @@ def test_damaged_prepared_files_are_told(load, tmp_path):
         load("letor4/mq2008_fold1")
 
 
-def test_a_data_set_of_ones_own(tmp_path):
+@pytest.mark.parametrize("place", ["plain", "odd[1] a b*?{x}"])
+def test_a_data_set_of_ones_own(place, tmp_path):
     """Prepared with TFDS, with labels that are integers or truth values."""
     for dtype, labels in ((np.int64, [2, 0]), (np.bool_, [True, False])):
+        name = f"own_{np.dtype(dtype).name}"
         tfds.dataset_builders.store_as_tfds_dataset(
-            name=f"own_{dtype.__name__.strip('_')}",
+            name=name,
             version="1.0.0",
-            data_dir=tmp_path,
+            data_dir=tmp_path / place,
             features=tfds.features.FeaturesDict(
                 {
                     "query_id": tfds.features.Text(),
@@ -391,7 +393,7 @@ def test_a_data_set_of_ones_own(tmp_path):
                 )
             },
         )
-        lists = datasets.load(f"own_{dtype.__name__.strip('_')}", "train", tmp_path)
+        lists = datasets.load(name, "train", tmp_path / place)
         assert lists.labels.tolist() == [float(x) for x in labels]
         assert lists.features.tolist() == [[1, 2], [3, 4]]
         assert lists.query_ids == ["q1"]

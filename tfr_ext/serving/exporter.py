@@ -86,8 +86,8 @@ def export_ranker(
     if isinstance(model, Sequence):
         model = model[0] if len(model) == 1 else combined_model(model, combination)
     module = tf.Module()
-    # Not the model, of which Keras 2 would save each layer's functions; and the
-    # variables that Keras 3 has inside its own, as a session does not restore those.
+    # With the model, Keras 2 would save the functions of each layer. Keras 3 has
+    # TensorFlow's variables inside its own, which a session does not restore.
     module.weights = [
         variable if which_keras.IS_KERAS_2 else variable.value
         for variable in model.variables
