@@ -5,6 +5,9 @@
     python benchmarks/defaults.py look --data DIR --candidate NAME --output FILE
     python benchmarks/defaults.py seconds
 
+With `--part 1/2` and `--part 2/2` two processes share the collections; a third run,
+with their files as one, only reports.
+
 `choose` fits the candidates on the development collections: the training parts of folds
 2 and 3 of MQ2008, tried on their validation parts, and the synthetic worlds of
 `default_worlds.py` with the seed 1. `look` fits today's defaults, the chosen candidate
@@ -41,6 +44,8 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
+import io
+import itertools
 import os
 import pathlib
 import statistics
@@ -195,12 +200,12 @@ TREES = {"LightGBM": lightgbm, "XGBoost": xgboost, "CatBoost": catboost}
 
 
 def measured(
-    collections: Iterator[Collection],
+    collections: list[tuple[int, Collection]],
     methods: dict[str, Callable],
     seeds: tuple[int, ...],
     output: str,
 ) -> None:
-    """Writes a line for each collection, method, seed, query and metric.
+    """Writes a line for each collection, method, seed and query.
 
     What stands there is not measured again, so that a run that was killed goes on.
     """
@@ -210,29 +215,30 @@ def measured(
         with path.open() as file:
             done = {tuple(row[:4]) for row in csv.reader(file)}
     with path.open("a", newline="") as file:
-        rows = csv.writer(file)
-        for number, collection in enumerate(collections):
-            for method, fit in methods.items():
-                for seed in seeds:
-                    key = (str(number), collection.name, method, str(seed))
-                    if key in done:
-                        continue
-                    start = time.monotonic()
-                    scores = fit(collection.train, collection.test, seed)
-                    seconds = time.monotonic() - start
-                    found = evaluation.per_query(collection.test, scores, METRICS)
-                    rows.writerows(
-                        (*key, query, f"{seconds:.2f}", *values)
-                        for query, *values in zip(
-                            collection.test.query_ids, *found.values(), strict=True
-                        )
-                    )
-                    file.flush()
-                    print(
-                        *key, f"{seconds:.1f} s",
-                        *(f"{name} {x.mean():.4f}" for name, x in found.items()),
-                        flush=True,
-                    )  # fmt: skip
+        for seed, (number, collection), method in itertools.product(
+            seeds, collections, methods
+        ):
+            key = (str(number), collection.name, method, str(seed))
+            if key in done:
+                continue
+            start = time.monotonic()
+            scores = methods[method](collection.train, collection.test, seed)
+            seconds = time.monotonic() - start
+            found = evaluation.per_query(collection.test, scores, METRICS)
+            rows = io.StringIO()  # Written at once, or not at all.
+            csv.writer(rows).writerows(
+                (*key, query, f"{seconds:.2f}", *values)
+                for query, *values in zip(
+                    collection.test.query_ids, *found.values(), strict=True
+                )
+            )
+            file.write(rows.getvalue())
+            file.flush()
+            print(
+                *key, f"{seconds:.1f} s",
+                *(f"{name} {x.mean():.4f}" for name, x in found.items()),
+                flush=True,
+            )  # fmt: skip
 
 
 def per_query(output: str) -> dict[str, dict[str, np.ndarray]]:
@@ -311,15 +317,23 @@ def main() -> None:
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--output", help="A CSV file that grows.")
     parser.add_argument("--candidate", choices=CANDIDATES)
+    parser.add_argument(
+        "--part", default="1/1", help="'2/3': the second of every three collections."
+    )
     arguments = parser.parse_args()
     if arguments.action == "seconds":
         seconds()
         return
     if not arguments.data or not arguments.output:
         parser.error("--data and --output are needed.")
+    part, parts = map(int, arguments.part.split("/"))
+
+    def mine(collections: Iterator[Collection]) -> list[tuple[int, Collection]]:
+        return list(enumerate(collections))[part - 1 :: parts]
+
     if arguments.action == "choose":
         methods = {name: network(name) for name in CANDIDATES}
-        measured(development(arguments.data), methods, (1, 2), arguments.output)
+        measured(mine(development(arguments.data)), methods, (1, 2), arguments.output)
         scores_of_candidates(arguments.output)
         report(arguments.output, "today")
         return
@@ -327,7 +341,7 @@ def main() -> None:
         parser.error("look needs a --candidate.")
     names = ("today", arguments.candidate)
     methods = {**{name: network(name) for name in names}, **TREES}
-    measured(tests(arguments.data), methods, (1, 2, 3), arguments.output)
+    measured(mine(tests(arguments.data)), methods, (1, 2, 3), arguments.output)
     for against in methods:
         report(arguments.output, against)
 
