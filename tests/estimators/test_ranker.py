@@ -1,6 +1,8 @@
 """The estimator: equal to training by settings, and at home in scikit-learn."""
 
+import concurrent.futures
 import json
+import multiprocessing
 import pickle
 import re
 import shutil
@@ -13,7 +15,9 @@ import tfr_ext
 from tests.files import damages
 from tests.helpers import assert_same_scores, assert_within, metric_ranges
 from tfr_ext import evaluation
+from tfr_ext.core import messages
 from tfr_ext.data import RankingLists
+from tfr_ext.estimators import as_settings
 from tfr_ext.models import keras_file
 from tfr_ext.serving.exporter import load_scorer
 from tfr_ext.sources.data_splits import Splits
@@ -23,6 +27,7 @@ from tfr_ext.training import (
     ModelConfig,
     TrainingConfig,
     train,
+    user_callbacks,
 )
 
 # A loss and a network whose graphs are built soon.
@@ -232,6 +237,32 @@ def test_it_prints_what_verbose_says(capfd):
         assert (words in printed) if words else not printed
 
 
+def _settings(_=None):
+    return as_settings.training_config(tfr_ext.Ranker().get_params()).verbose
+
+
+def test_auto_is_a_bar_where_somebody_watches(monkeypatch):
+    assert _settings() == "silent"
+    monkeypatch.setattr(messages, "takes_bars", lambda: True)
+    assert _settings() == "bar"
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(_settings).result() == "silent"
+    with multiprocessing.get_context("fork").Pool(1) as processes:
+        assert processes.map(_settings, [None]) == ["silent"]
+
+
+def test_a_line_stands_before_the_first_step(monkeypatch, capsys):
+    printed = []
+
+    class Watched(tf.keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            printed.append(capsys.readouterr().out)
+
+    monkeypatch.setattr(user_callbacks, "find", lambda name: Watched)
+    fitted(verbose=1, settings={"callback": ("mine:Watched",)})
+    assert printed[0].startswith("train: 24 queries, ")
+
+
 def test_an_interrupted_fit_goes_on(ranker, tmp_path):
     fitted(model_dir=str(tmp_path / "a"))
     again = fitted(model_dir=str(tmp_path / "a"))
@@ -256,7 +287,7 @@ X, Y, GROUP = learnable()
         ({"loss": "smothi_loss"}, {"group": GROUP}, "smoothi_loss"),
         ({**ALPHA, "loss_params": {"alpa": 1}}, {"group": GROUP}, "alpha"),
         ({"num_epochs": 0}, {"group": GROUP}, "`num_epochs`"),
-        ({"verbose": 3}, {"group": GROUP}, "`verbose` must be 0, 1 or 2"),
+        ({"verbose": 3}, {"group": GROUP}, "`verbose` must be 'auto', 0, 1 or 2"),
         ({"monitor": "ndgc"}, {"group": GROUP}, "ndcg"),
         ({}, {"group": GROUP, "eval_group": GROUP}, "need an `eval_set`"),
         ({}, {"group": GROUP, "eval_set": X}, r"`eval_set` must be .*\(X, y\)"),

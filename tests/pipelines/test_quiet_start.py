@@ -104,6 +104,13 @@ def test_a_bar_is_for_a_terminal(monkeypatch, verbose, terminal, number):
     assert found == number
 
 
+def test_a_bar_is_for_a_notebook(monkeypatch):
+    for shell, number in ((None, 2), (types.SimpleNamespace(kernel=1), 1)):
+        found = types.SimpleNamespace(get_ipython=lambda shell=shell: shell)
+        monkeypatch.setitem(sys.modules, "IPython", found)
+        assert trainer.keras_verbosity("bar") == number
+
+
 def test_without_a_standard_error():
     done = start("print(1)", before="os.close(2); sys.stderr = None; c = print")
     assert done.stdout == f"1\n{INFORMATION}\n"

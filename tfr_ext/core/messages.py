@@ -59,6 +59,15 @@ def say(text: str) -> None:
         print(visible(_wording.get()(text)), flush=True)
 
 
+def takes_bars() -> bool:
+    """Returns whether the standard output is a terminal or a notebook."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        return True
+    # IPython is in a notebook's process already; elsewhere it need not be installed.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
 def warn(text: str) -> None:
     """Prints a warning, or issues a UserWarning in `issuing_warnings`.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import checks
+from tfr_ext.core import checks, messages
 from tfr_ext.core.settings import build, places
 from tfr_ext.models import layers
 from tfr_ext.settings.training_config import TrainingConfig
@@ -50,12 +52,20 @@ def training_config(params: Mapping[str, Any]) -> TrainingConfig:
     values["loss_param"] = values["loss_param"] or {}
     values["seed"] = _seed(values["seed"])
     verbose = params["verbose"]
-    if verbose not in range(len(_VERBOSE)):
-        raise ValueError(f"`verbose` must be 0, 1 or 2. Received: {verbose!r}.")
-    values["verbose"] = _VERBOSE[int(verbose)]
+    if verbose not in ("auto", *range(len(_VERBOSE))):
+        raise ValueError(f"`verbose` must be 'auto', 0, 1 or 2. Received: {verbose!r}.")
+    verbose = _bar_for_a_reader() if verbose == "auto" else int(verbose)
+    values["verbose"] = _VERBOSE[verbose]
     others = _other_settings(params)
     with in_words():
         return build(TrainingConfig, {**values, **others})
+
+
+def _bar_for_a_reader() -> bool:
+    """Returns whether somebody watches: no worker has the terminal for itself."""
+    alone = threading.current_thread() is threading.main_thread()
+    alone = alone and multiprocessing.parent_process() is None
+    return alone and messages.takes_bars()
 
 
 def _other_settings(params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,20 +11,18 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import messages, which_keras
-from tfr_ext.core.settings import build
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows, saved
+from tfr_ext.estimators.measured import Measured
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
-from tfr_ext.scoring.evaluator import EvaluationResult, evaluate_scores
 from tfr_ext.serving import exporter
-from tfr_ext.settings.training_config import MetricsConfig
 from tfr_ext.sources import data_splits
 from tfr_ext.training.trainer import train
 
 
-class Ranker(BaseEstimator):
+class Ranker(Measured, BaseEstimator):
     """A neural ranker that is used like the rankers of LightGBM and XGBoost.
 
     It trains the network and the loss that `python -m pipelines.train` trains with the
@@ -92,7 +90,7 @@ class Ranker(BaseEstimator):
         relevance_threshold: float = 1.0,
         max_label: float | None = None,
         random_state: int | None = 1,
-        verbose: int = 0,
+        verbose: int | str = "auto",
         query: str | int | None = None,
         model_dir: str | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -131,7 +129,8 @@ class Ranker(BaseEstimator):
             max_label: the highest grade; None for the highest label that `fit` gets.
             random_state: seed of all random numbers; None draws one.
             verbose: 0 for silence, in which warnings are Python's, 1 for a bar, 2 for a
-                line per epoch.
+                line per epoch; 'auto' for a bar on a terminal or in a notebook, and
+                silence elsewhere, such as in joblib's workers.
             query: column of the queries if `X` is a data frame.
             model_dir: directory for the files of the training, with which another `fit`
                 goes on after an interruption; by default, no files are kept.
@@ -198,7 +197,8 @@ class Ranker(BaseEstimator):
             judged = rows.only_one(eval_set, eval_group, eval_qid)
             valid = rows.lists(*judged, None, self.query, columns, "eval_set", keeps)
             splits = data_splits.Splits(lists, valid, valid)
-        quiet = contextlib.nullcontext() if self.verbose else messages.silent()
+        silent = config.verbose == "silent"
+        quiet = messages.silent() if silent else contextlib.nullcontext()
         with contextlib.ExitStack() as stack:
             stack.enter_context(quiet)
             stack.enter_context(as_settings.in_words())
@@ -247,40 +247,6 @@ class Ranker(BaseEstimator):
             as_settings.check_single_items(self)
             group = rows.any_groups(X)
         return self._scores(self._lists(X, None, group, qid))
-
-    def score(self, X: Any, y: Any, *, group: Any = None, qid: Any = None) -> float:
-        """Returns the mean of `monitor` over the queries; the higher, the better.
-
-        Args:
-            X: features as `fit` takes them.
-            y: labels `[num_items]`, `>= 0`.
-            group: number of rows of each query.
-            qid: the query of each row.
-
-        Returns:
-            The mean, with a minus sign if the metric is a cost, such as ARP.
-        """
-        found = self._evaluation(X, y, group, qid, (self.monitor,), "monitor")
-        ((name, value),) = found.metrics.items()
-        sign = 1.0 if queries.higher_is_better(name) else -1.0
-        return float("nan") if value is None else sign * value
-
-    def evaluate(
-        self, X: Any, y: Any, *, group: Any = None, qid: Any = None
-    ) -> EvaluationResult:
-        """Evaluates the ranker by `metrics`.
-
-        Args:
-            X: features as `fit` takes them.
-            y: labels `[num_items]`, `>= 0`.
-            group: number of rows of each query.
-            qid: the query of each row.
-
-        Returns:
-            The means and each query's values. Printed, it is a table with the
-            convention.
-        """
-        return self._evaluation(X, y, group, qid, self.metrics)
 
     def save(self, directory: str) -> None:
         """Saves the fitted ranker, its parameters and its model, for `load`.
@@ -372,25 +338,6 @@ class Ranker(BaseEstimator):
 
     def _scores(self, lists: RankingLists) -> np.ndarray:
         return score_lists(self.model_, lists, self.params_["batch_size"])
-
-    def _evaluation(
-        self,
-        X: Any,
-        y: Any,
-        group: Any,
-        qid: Any,
-        names: Sequence[str],
-        argument: str = "metrics",
-    ) -> EvaluationResult:
-        """Evaluates the scores of judged items by metrics, which an argument has."""
-        if y is None:
-            raise ValueError("`y` must be given: there is nothing to measure by.")
-        lists = self._lists(X, y, group, qid)
-        config = build(MetricsConfig, {**self._params(), "metrics": names})
-        highest = self.max_label or max(self.max_label_, lists.max_label)
-        convention = dataclasses.replace(config.convention(), max_label=highest)
-        names = queries.parse_names(config.metrics, argument)
-        return evaluate_scores(lists, self._scores(lists), names, convention)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

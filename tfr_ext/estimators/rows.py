@@ -99,6 +99,11 @@ def lists(
             )
         if column is not None:
             qid, X = X[column], X.drop(columns=[column])
+            words["sort them by `qid`"] = (
+                f"sort them by column {column!r}. (scikit-learn's "
+                "`permutation_importance` shuffles this column too; "
+                "`Ranker.importances` does not)"
+            )
             words["`qid`"] = f"column {column!r}"
         if frames.is_frame(X) and columns is not None:
             lacking = [column for column in columns if column not in X.columns]

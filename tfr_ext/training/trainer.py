@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -153,7 +152,7 @@ def _no_model() -> tf.keras.Model:
 
 def keras_verbosity(verbose: str) -> int:
     """Returns Keras's `verbose` for that of `TrainingConfig`."""
-    if verbose == "bar" and not sys.stdout.isatty():
+    if verbose == "bar" and not messages.takes_bars():
         return 2
     return {"silent": 0, "bar": 1, "line": 2}[verbose]
 
