@@ -1,5 +1,6 @@
 """What the start of a command writes to the standard error, in a process of its own."""
 
+import io
 import os
 import subprocess
 import sys
@@ -109,6 +110,16 @@ def test_a_bar_is_for_a_notebook(monkeypatch):
         found = types.SimpleNamespace(get_ipython=lambda shell=shell: shell)
         monkeypatch.setitem(sys.modules, "IPython", found)
         assert trainer.keras_verbosity("bar") == number
+
+
+def test_no_bar_without_a_usual_standard_output(monkeypatch):
+    closed = io.StringIO()
+    closed.close()
+    for stdout in (None, types.SimpleNamespace(write=print), closed):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stdout)
+            found = trainer.keras_verbosity("bar")
+        assert found == 2
 
 
 def test_without_a_standard_error():

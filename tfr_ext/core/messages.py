@@ -61,8 +61,10 @@ def say(text: str) -> None:
 
 def takes_bars() -> bool:
     """Returns whether the standard output is a terminal or a notebook."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        return True
+    # A program may have closed it, or put an object of its own there.
+    with contextlib.suppress(AttributeError, ValueError):
+        if sys.stdout.isatty():
+            return True
     # IPython is in a notebook's process already; elsewhere it need not be installed.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")

@@ -23,7 +23,8 @@ class Importances:
 
     Attributes:
         monitor: the metric.
-        score: its mean over the queries with the features as they are.
+        score: what `Ranker.score` returns, with the features as they are; negative if
+            the metric is a cost.
         feature_names: `num_features` names; '1', '2' and so on if there are none.
         drops: how much worse it is for each feature and repeat,
             `[num_features, repeats]`, positive if the feature helps.
