@@ -22,10 +22,12 @@ def of_lists(layer, rows, jit=False):
     return [out.numpy()[b, mask[b], 0] for b in range(len(rows))]
 
 
+@pytest.mark.parametrize("longest", [40, 62, 63, 90])
 @pytest.mark.parametrize("jit", [False, True])
-def test_ranks_are_those_of_scipy(jit):
+def test_ranks_are_those_of_scipy(jit, longest):
     rng = np.random.default_rng(0)
-    rows = [rng.integers(-n, n, n).astype(np.float32) / 3 for n in range(2, 40, 3)]
+    sizes = [*range(2, longest, 3), longest]
+    rows = [rng.integers(-n, n, n).astype(np.float32) / 3 for n in sizes]
     rows += [np.float32([1e30, -1e30, 0.0, -0.0, 1e30]), np.float32([5, 5, 5])]
     rows += [np.float32([LARGEST, -LARGEST, LARGEST])]
     for row, found in zip(rows, of_lists(models.QueryRank(), rows, jit)):

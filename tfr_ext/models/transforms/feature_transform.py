@@ -135,9 +135,14 @@ def counts(ordered: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]
         >>> lower.numpy().tolist(), not_higher.numpy().tolist()
         ([[1, 3, 4]], [[3, 3, 4]])
     """
-    tolerance = ROUNDING * tf.abs(values)
-    low, high = values - tolerance, values + tolerance
+    low, high = rounded(values)
     return _bisected(ordered, low, tf.less), _bisected(ordered, high, tf.less_equal)
+
+
+def rounded(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the lowest and the highest of what counts as equal to each value."""
+    tolerance = ROUNDING * tf.abs(values)
+    return values - tolerance, values + tolerance
 
 
 def _bisected(

@@ -13,6 +13,9 @@ from tfr_ext.models.transforms.feature_transform import ROUNDING, FeatureTransfo
 # Bounds must be below this to be finite in float32.
 _LARGEST = 3e38
 
+# Up to so many items, comparing each with each is faster than sorting.
+_COMPARED = 64
+
 
 @which_keras.register
 class Raw(FeatureTransform):
@@ -149,8 +152,8 @@ class QueryRank(FeatureTransform):
     list have the same value, all get 0.5, and so does the item of a list of one: the
     mean of a list is 0.5 whatever its values are.
 
-    Nothing is compared pair by pair: the values of a feature are sorted, and each item
-    finds its place by bisection.
+    In lists of up to 64 items each is compared with each. In longer ones the values of
+    a feature are sorted, and each item finds its place by bisection.
 
     Examples:
         >>> features = tf.constant([[[2., 7.], [400., 7.], [3., 7.], [3., 5.]]])
@@ -163,22 +166,49 @@ class QueryRank(FeatureTransform):
 
     def transform(self, features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
         """Ranks items within each list, feature by feature."""
-        shape = tf.shape(features)
-        # A row for each list and feature, with padding last.
-        values = tf.transpose(tf.where(real, features, float("inf")), [0, 2, 1])
-        rows = tf.reshape(values, [shape[0] * shape[2], shape[1]])
-        lower, not_higher = feature_transform.counts(tf.sort(rows, axis=1), rows)
-        back = tf.stack([shape[0], shape[2], shape[1]])
-        lower, not_higher = (
-            tf.transpose(tf.cast(tf.reshape(x, back), features.dtype), [0, 2, 1])
-            for x in (lower, not_higher)
+        values = tf.where(real, features, float("inf"))
+        counted = tf.cond(
+            tf.shape(values)[1] <= _COMPARED,
+            lambda: _compared(values),
+            lambda: _bisected(values),
         )
+        lower, not_higher = (tf.cast(x, features.dtype) for x in counted)
         count = _sum(tf.cast(real, features.dtype))
         # Numbers near the largest are not distinguished from padding.
         not_higher = tf.minimum(not_higher, count)
         ranks = (lower + not_higher - 1) / 2  # From 0.
         ranks = tf.where(count > 1, ranks / tf.maximum(count - 1, 1), 0.5)
         return tf.ensure_shape(ranks, features.shape)
+
+
+def _compared(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Counts in each list, for each entry, those below it and those not above it."""
+    low, high = feature_transform.rounded(values)
+
+    def one_more(
+        item: tf.Tensor, lower: tf.Tensor, not_higher: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        other = tf.gather(values, [item], axis=1)
+        lower += tf.cast(other < low, tf.int32)
+        return item + 1, lower, not_higher + tf.cast(other <= high, tf.int32)
+
+    zeros = tf.zeros_like(values, tf.int32)
+    _, lower, not_higher = tf.while_loop(
+        lambda item, *_: item < tf.shape(values)[1], one_more, [0, zeros, zeros]
+    )
+    return lower, not_higher
+
+
+def _bisected(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Counts what `_compared` counts, in values that are sorted."""
+    by_feature = tf.transpose(values, [0, 2, 1])
+    shape = tf.shape(by_feature)
+    rows = tf.reshape(by_feature, [-1, shape[2]])
+    lower, not_higher = (
+        tf.transpose(tf.reshape(x, shape), [0, 2, 1])
+        for x in feature_transform.counts(tf.sort(rows, axis=1), rows)
+    )
+    return lower, not_higher
 
 
 def _scaled(features: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
