@@ -56,6 +56,7 @@ print("items by label:", np.bincount(y_train))
 ranker = tfr_ext.Ranker(
     loss="smoothi_loss",
     loss_params={"topn": 10},
+    model="mlp",  # scores items by themselves
     hidden_sizes=(64, 64),
     learning_rate=0.01,
     batch_size=50,

@@ -196,7 +196,7 @@ def test_fields_of_settings_have_their_default_and_help():
     config = tree["settings.training_config.TrainingConfig"]
     defaults = {x.name: str(x.default) for x in config.parameters}
     assert defaults["data"] == "DataConfig()"
-    assert defaults["num_epochs"].isdigit()
+    assert defaults["num_models"].isdigit()
     assert "epochs" in config["num_epochs"].docstring.value
 
 

@@ -1,5 +1,6 @@
 """The estimator: equal to training by settings, and at home in scikit-learn."""
 
+import ast
 import concurrent.futures
 import json
 import multiprocessing
@@ -33,6 +34,7 @@ from tfr_ext.training import (
 # A loss and a network whose graphs are built soon.
 SMALL = {
     "loss": "list_net_loss",
+    "model": "mlp",
     "hidden_sizes": (8,),
     "batch_normalization": False,
     "num_epochs": 3,
@@ -71,7 +73,7 @@ def test_it_trains_as_the_settings_do(tmp_path):
     held = RankingLists.from_arrays(*valid[:2], group=valid[2])
     config = TrainingConfig(
         data=DataConfig(),
-        model=ModelConfig(hidden_sizes=(8,), batch_normalization=False),
+        model=ModelConfig("mlp", hidden_sizes=(8,), batch_normalization=False),
         loss=LossConfig("smoothi_loss", {"alpha": 2.0}),
         batch_size=8,
         learning_rate=0.02,
@@ -336,6 +338,34 @@ def test_grid_search_over_queries():
     best = search.best_estimator_
     assert (best.query, best.monitor) == (4, "ndcg@10")
     assert best.predict(frame).shape == Y.shape
+
+
+def test_the_default_is_one_model_by_its_name_and_by_its_parameters():
+    """As docs/guide/training.md says it; a number of its own replaces the default."""
+    X, y, group = learnable()
+    own = {"loss": "list_net_loss", "num_epochs": 2}
+    by_name = tfr_ext.Ranker(**own).fit(X, y, group=group)
+    written = {
+        **{"hidden_sizes": (256, 128), "dropout": 0.2, "batch_size": 32},
+        "feature_transforms": ("log1p", "standard+query_standard+query_rank"),
+    }
+    ranker = tfr_ext.Ranker(model="mlp", **written, **own).fit(X, y, group=group)
+    expected = ranker.predict(X, group=group)
+    np.testing.assert_array_equal(by_name.predict(X, group=group), expected)
+    assert by_name.history_ == ranker.history_
+
+
+def test_whoever_has_no_lists_to_predict_is_told_what_to_do():
+    X, y, group = learnable()
+    ranker = tfr_ext.Ranker("list_net_loss", hidden_sizes=(4,), num_epochs=1)
+    ranker.fit(X, y, group=group)
+    with pytest.raises(ValueError, match="needs whole lists: give `group` or `qid`, or "
+                       "name the column of the queries, `query`") as error:  # fmt: skip
+        ranker.predict(X)
+    (form,) = re.findall(r"feature_transforms=(\([^)]*\))` scores", str(error.value))
+    ranker.set_params(feature_transforms=ast.literal_eval(form))
+    ranker.fit(X, y, group=group)
+    assert_same_scores(ranker.predict(X), ranker.predict(X, group=group))
 
 
 def test_any_other_setting_of_training_holds():

@@ -29,7 +29,12 @@ FOUND = {**OTHERS, "none": {}, "numbers": {"keras": 3, "tensorflow": None}}
 
 @pytest.fixture(scope="module")
 def ranker():
-    tiny = {"hidden_sizes": (2,), "num_epochs": 1, "batch_normalization": False}
+    tiny = {
+        "model": "mlp",
+        "hidden_sizes": (2,),
+        "num_epochs": 1,
+        "batch_normalization": False,
+    }
     ranker = tfr_ext.Ranker("list_net_loss", **tiny)
     return ranker.fit(X, LISTS.labels, group=LISTS.lengths)
 

@@ -309,7 +309,7 @@ def test_defaults_of_a_scorer_can_be_given_and_read_back(name):
     [
         ({"model": "linear", "hidden_sizes": (4,)}, "`hidden_sizes=.4,.` has no eff"),
         ({"model": "linear", "activation": "tanh"}, "`activation='tanh'` has no eff"),
-        ({"num_heads": 2}, "`num_heads=2` has no effect with `model='mlp'`: it is for"),
+        ({"num_heads": 2}, "`num_heads=2` has no effect with `model='auto'`: it is f"),
         ({"model": "kl_transformer", "num_layers": 2}, "for 'dasalc', 'transformer'"),
         ({"model": "transformer", "attention_size": 2}, "it is for 'dasalc'. Leave"),
         ({"model": "dnnn"}, "must be one of"),

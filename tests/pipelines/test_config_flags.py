@@ -38,7 +38,7 @@ class Warmer(TrainingConfig):
 def test_one_field_is_a_flag_with_its_range_help_and_line_in_the_file():
     values = flags.FlagValues()
     config_flags.define(Warmer, flag_values=values)
-    values(["x", "--warmth=2", "--batch_size=3"])
+    values(["x", "--warmth=2", "--batch_size=3", "--model=mlp"])
     config = config_flags.read(Warmer, values)
     assert (config.warmth, config.batch_size, config.num_epochs) == (2.0, 3, 50)
     assert "--warmth=2.0" in run_file.lines(config)

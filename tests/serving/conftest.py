@@ -39,7 +39,7 @@ def exported(tmp_path_factory):
         result = train(
             TrainingConfig(
                 data=DataConfig(dataset="text", train_path=str(judged), seed=seed),
-                model=ModelConfig(hidden_sizes=(4,)),
+                model=ModelConfig("mlp", hidden_sizes=(4,)),
                 loss=LossConfig("list_net_loss"),
                 num_epochs=1,
                 model_dir=directory / "model",

@@ -163,7 +163,7 @@ def test_our_pipeline_gives_the_history_of_train(tfr, tmp_path, key):
 
     config = TrainingConfig(
         data=DataConfig(),
-        model=ModelConfig(hidden_sizes=(8,)),
+        model=ModelConfig("mlp", hidden_sizes=(8,)),
         evaluation=MetricsConfig(metrics=("ndcg_10",)),
         learning_rate=0.01,
         num_epochs=3,

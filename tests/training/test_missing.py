@@ -226,7 +226,7 @@ def test_gaps_of_files_are_nan_only_if_asked_for(kind, tmp_path):
 
 def test_a_ranker_takes_nan_if_told_to():
     lists = gappy()
-    ranker = Ranker(LOSS, hidden_sizes=(3,), num_epochs=1)
+    ranker = Ranker(LOSS, model="mlp", hidden_sizes=(3,), num_epochs=1)
     with pytest.raises(ValueError, match="neither NaN nor infinity"):
         ranker.fit(lists.features, lists.labels, group=lists.lengths)
     ranker.set_params(settings={"missing": "mean"})

@@ -120,16 +120,37 @@ def test_values_are_kept_as_tuples_and_nobody_can_change_them():
 
 
 def test_equal_settings_are_one_also_after_a_pickle_or_a_replacement():
-    config = TrainingConfig(loss=LossConfig(params={"alpha": 2}), model_dir="x")
+    own = {"model": ModelConfig("mlp"), "model_dir": "x"}
+    config = TrainingConfig(loss=LossConfig(params={"alpha": 2}), **own)
     for other in (
         pickle.loads(pickle.dumps(config)),
         dataclasses.replace(dataclasses.replace(config, batch_size=1), batch_size=128),
-        TrainingConfig(loss=LossConfig(params={"alpha": 2.0}), model_dir="x"),
+        TrainingConfig(loss=LossConfig(params={"alpha": 2.0}), **own),
     ):
         assert other == config and hash(other) == hash(config)
     assert dataclasses.replace(config, num_epochs=3) != config
     with pytest.raises(ValueError, match="`num_epochs`"):
         dataclasses.replace(config, num_epochs=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "queries", "expected"),
+    [
+        *[("auto", 0, (32, 100, 20)), ("auto", 799, (32, 100, 20))],
+        *[("auto", 800, (128, 30, 10)), ("mlp", 1, (128, 50, 0))],
+        ("transformer", 10**6, (128, 50, 0)),
+    ],
+)
+def test_only_auto_trains_by_the_number_of_queries(model, queries, expected):
+    names = ("batch_size", "num_epochs", "early_stopping_patience")
+    config = TrainingConfig(model=ModelConfig(model))
+    for one in (config.sized(queries), config.sized(queries).sized(5)):
+        assert tuple(getattr(one, name) for name in names) == expected
+    for name in names:
+        given = dataclasses.replace(config, **{name: 7}).sized(queries)
+        others = {x: v for x, v in zip(names, expected) if x != name}
+        assert getattr(given, name) == 7
+        assert {x: getattr(given, x) for x in others} == others
 
 
 def test_one_thing_is_evaluated():

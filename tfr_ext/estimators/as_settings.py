@@ -120,13 +120,19 @@ def check_single_items(estimator: Any) -> None:
         ValueError: If a layer of its model looks across the list.
     """
     if layers.declares_across_lists(estimator.model_):
-        formatted = " or ".join(
-            f"`{name}={estimator.params_[name]!r}`"
-            for name in ("model", "feature_transforms", "settings")
-        )
+        model = training_config(estimator.params_).model
+        causes = {
+            "model": model.model,
+            "feature_transforms": model.feature_transforms,
+            "settings": estimator.params_["settings"],
+        }
+        formatted = " or ".join(f"`{x}={value!r}`" for x, value in causes.items())
         raise ValueError(
             f"The score of an item depends on its list, by {formatted}, and so this "
-            "needs whole lists: give `group` or `qid`."
+            "needs whole lists: give `group` or `qid`, or name the column of the "
+            "queries, `query`. (A ranker fitted with `feature_transforms=('log1p', "
+            "'standard')` scores items by themselves, unless its model or settings "
+            "look at lists.)"
         )
 
 

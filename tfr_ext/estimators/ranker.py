@@ -74,13 +74,13 @@ class Ranker(Measured, BaseEstimator):
         dropout: float | None = None,
         batch_normalization: bool | None = None,
         l2_regularization: float | None = None,
-        feature_transforms: Sequence[str] = (),
+        feature_transforms: Sequence[str] | None = None,
         optimizer: str = "adam",
         learning_rate: float = 1e-3,
         learning_rate_schedule: str = "constant",
-        batch_size: int = 128,
-        num_epochs: int = 50,
-        early_stopping_patience: int = 0,
+        batch_size: int | None = None,
+        num_epochs: int | None = None,
+        early_stopping_patience: int | None = None,
         validation_fraction: float = 0.2,
         num_models: int = 1,
         monitor: str = "ndcg_10",
@@ -94,7 +94,7 @@ class Ranker(Measured, BaseEstimator):
         query: str | int | None = None,
         model_dir: str | None = None,
         settings: Mapping[str, Any] | None = None,
-        model: str = "mlp",
+        model: str = "auto",
     ):
         """Initialises the ranker; `fit` checks the parameters.
 
@@ -102,7 +102,8 @@ class Ranker(Measured, BaseEstimator):
             loss: key of a loss, see `tfr_ext.losses.keys()`.
             loss_params: its arguments, such as `{'alpha': 2.0}`.
             hidden_sizes: number of units of each hidden layer; () is a linear scorer.
-                None, here and below, is the default of `model`: 1,024 for 'mlp'.
+                None, here and below, is the default of `model`: 256 and 128 for
+                'auto', 1,024 for 'mlp'.
             activation: activation of the hidden layers.
             dropout: share of hidden units dropped in training.
             batch_normalization: whether inputs and hidden layers are normalised.
@@ -137,7 +138,7 @@ class Ranker(Measured, BaseEstimator):
             settings: any other setting of `tfr_ext.training.TrainingConfig` by its
                 name, such as `{'mixed_precision': 'bfloat16'}`, or `{'missing':
                 'mean'}` if features may be NaN.
-            model: the scorer, such as 'mlp' or 'transformer'.
+            model: the scorer, such as 'auto', 'mlp' or 'transformer'.
 
         Raises:
             ValueError: If Keras has another backend than TensorFlow.
@@ -204,6 +205,7 @@ class Ranker(Measured, BaseEstimator):
             stack.enter_context(as_settings.in_words())
             if config.model_dir is None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
+                config = config.sized(splits.train.num_lists)
                 config = dataclasses.replace(
                     config,
                     model_dir=folder,
@@ -337,7 +339,7 @@ class Ranker(Measured, BaseEstimator):
         return found
 
     def _scores(self, lists: RankingLists) -> np.ndarray:
-        return score_lists(self.model_, lists, self.params_["batch_size"])
+        return score_lists(self.model_, lists, self.params_["batch_size"] or 128)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

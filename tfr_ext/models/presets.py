@@ -1,4 +1,4 @@
-"""Scorers by name, each with its defaults."""
+"""Scorers by name, each with its defaults and those of its training."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from tfr_ext.models.attention_scorers import (
 from tfr_ext.models.network import MLPScorer
 from tfr_ext.models.scorers import Scorer
 
+# From so many training queries on, 'auto' takes larger batches and fewer epochs.
+MANY_QUERIES = 800
+_TRAINING = ("batch_size", "num_epochs", "early_stopping_patience")
+_ALWAYS, _FEW, _MANY = (128, 50, 0), (32, 100, 20), (128, 30, 10)
+
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
@@ -26,27 +31,43 @@ class Preset:
         defaults: the value of each option that the preset decides. An option of other
             presets that is missing here has no effect with this one.
         fixed: names of the options that keep their default.
+        by_size: whether the training goes by the number of queries, see `training`.
     """
 
     about: str
     scorer: Callable[..., Scorer]
     defaults: Mapping[str, Any]
     fixed: tuple[str, ...] = ()
+    by_size: bool = False
 
 
 def _preset(
-    about: str, scorer: Callable[..., Scorer], fixed: tuple[str, ...] = (), **own: Any
+    about: str,
+    scorer: Callable[..., Scorer],
+    fixed: tuple[str, ...] = (),
+    by_size: bool = False,
+    **own: Any,
 ) -> Preset:
     every = {
+        "feature_transforms": (),
         "dropout": 0.0,
         "batch_normalization": True,
         "output_activation": "linear",
         "l2_regularization": 0.0,
     }
-    return Preset(about, scorer, {**every, **own}, fixed)
+    return Preset(about, scorer, {**every, **own}, fixed, by_size)
 
 
 PRESETS = {
+    "auto": _preset(
+        "a fully connected network for features of any scale, trained by the number "
+        "of queries",
+        MLPScorer,
+        by_size=True,
+        feature_transforms=("log1p", "standard+query_standard+query_rank"),
+        hidden_sizes=(256, 128),
+        dropout=0.2,
+    ),
     "mlp": _preset("a fully connected network", MLPScorer, hidden_sizes=(1024,)),
     "linear": _preset(
         "one linear layer", MLPScorer, ("hidden_sizes",), hidden_sizes=()
@@ -152,5 +173,28 @@ def scorer(model: str, options: Mapping[str, Any], **others: Any) -> Scorer:
         'MLPScorer'
     """
     values = completed(model, options)
+    del values["feature_transforms"]  # They come before the scorer.
     known = {name: value for name, value in values.items() if value is not None}
     return PRESETS[model].scorer(**known, **others)
+
+
+def training(model: str, num_queries: int | None) -> dict[str, int | None]:
+    """Returns the size of batches, the number of epochs and the patience of a preset.
+
+    Args:
+        model: name of the preset.
+        num_queries: number of training queries, held-out ones left out; None if it is
+            not known, with which all is None where it goes by this number.
+
+    Examples:
+        >>> training("mlp", None)
+        {'batch_size': 128, 'num_epochs': 50, 'early_stopping_patience': 0}
+        >>> training("auto", 100)["batch_size"], training("auto", None)["batch_size"]
+        (32, None)
+    """
+    values: tuple[int | None, ...] = _ALWAYS
+    if PRESETS[model].by_size:
+        values = (None,) * len(_TRAINING)
+        if num_queries is not None:
+            values = _FEW if num_queries < MANY_QUERIES else _MANY
+    return dict(zip(_TRAINING, values))

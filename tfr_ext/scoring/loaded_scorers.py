@@ -95,7 +95,7 @@ class ListScorer(Protocol):
 
 
 def check_features(lists: RankingLists, missing: bool = False) -> None:
-    """Checks that no feature is NaN.
+    """Checks that no feature is NaN or infinite.
 
     Args:
         lists: the lists.
@@ -104,7 +104,7 @@ def check_features(lists: RankingLists, missing: bool = False) -> None:
     Raises:
         ValueError: If one is; the message names the first list with one.
     """
-    unknown = np.isinf(lists.features) if missing else np.isnan(lists.features)
+    unknown = np.isinf(lists.features) if missing else ~np.isfinite(lists.features)
     if unknown.any():
         _raise_wrong(lists, int(np.argmax(unknown.any(axis=1))), "", missing)
 

@@ -52,7 +52,7 @@ class ModelConfig(Settings):
     """
 
     model: str = setting(
-        "mlp",
+        "auto",
         "Scorer: "
         + "; ".join(f"'{name}', {p.about}" for name, p in presets.PRESETS.items())
         + ". The other settings of the model are those of the scorer unless they are "
@@ -80,9 +80,9 @@ class ModelConfig(Settings):
         kind="numbers",
     )
     feature_transforms: tuple[str, ...] = setting(
-        (),
+        None,
         "Transforms that the model applies to the features first, in this order: "
-        f"{feature_transform.FORMS}.",
+        f"{feature_transform.FORMS}. {_defaults('feature_transforms')}",
         group="model",
         kind="texts",
     )

@@ -11,7 +11,7 @@ ValueError: `batch_size` must be an integer >= 1. Received: 0.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfr_ext import objectives
 from tfr_ext.core.setting_kinds import HIGHEST_SEED
@@ -19,6 +19,7 @@ from tfr_ext.core.settings import Settings, given, nested, setting
 from tfr_ext.data.batches.batching import MAX_PADDING
 from tfr_ext.evaluation.queries import DEFAULT_METRICS, Convention, plain_name
 from tfr_ext.metrics import keras_metrics
+from tfr_ext.models import presets
 from tfr_ext.models.combination import COMBINATIONS
 from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.settings.model_config import LossConfig, ModelConfig
@@ -28,6 +29,18 @@ LEARNING_RATE_FORMS = (
     "'step:EPOCHS:FACTOR' (multiplied by FACTOR every EPOCHS epochs), or 'cosine' or "
     "'cosine:WARMUP_EPOCHS' (decays to 0 over the run, after a linear warm-up)"
 )
+
+
+def _by_size(name: str) -> str:
+    """Returns a sentence with the defaults of a setting of training."""
+    few, many, always = (
+        presets.training(model, queries)[name]
+        for model, queries in (("auto", 0), ("auto", presets.MANY_QUERIES), ("mlp", 0))
+    )
+    return (
+        f"By default {few} for 'auto' with less than {presets.MANY_QUERIES} training "
+        f"queries and {many} with more, and {always} for the others."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +103,10 @@ class MetricsConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Settings):
-    """Settings of a training run: what is trained, its files and its output."""
+    """Settings of a training run: what is trained, its files and its output.
+
+    What the scorer goes by the number of training queries in is None until `sized`.
+    """
 
     COMMAND: ClassVar[str] = "train"
 
@@ -129,7 +145,11 @@ class TrainingConfig(Settings):
         low=1,
     )
     batch_size: int = setting(
-        128, "Maximum number of lists per batch.", group="training", low=1
+        None,
+        f"Maximum number of lists per batch. {_by_size('batch_size')}",
+        group="training",
+        kind="integer",
+        low=1,
     )
     max_padding: float = setting(
         MAX_PADDING,
@@ -140,11 +160,19 @@ class TrainingConfig(Settings):
         group="training",
         low=0.0,
     )
-    num_epochs: int = setting(50, "Maximum number of epochs.", group="training", low=1)
-    early_stopping_patience: int = setting(
-        0,
-        "Stop after this many epochs without a better `monitor`; 0 never stops early.",
+    num_epochs: int = setting(
+        None,
+        f"Maximum number of epochs. {_by_size('num_epochs')}",
         group="training",
+        kind="integer",
+        low=1,
+    )
+    early_stopping_patience: int = setting(
+        None,
+        "Stop after this many epochs without a better `monitor`; 0 never stops early. "
+        f"{_by_size('early_stopping_patience')}",
+        group="training",
+        kind="integer",
         low=0,
     )
     monitor: str = setting(
@@ -291,6 +319,7 @@ class TrainingConfig(Settings):
                 "objects to `train(config, callbacks=[...])`."
             )
         super().__post_init__()
+        self._complete(None)
         self._check_ensemble()
         self._check_strategy()
         if self.jit_compile and self.jit_compile_loss:
@@ -303,6 +332,31 @@ class TrainingConfig(Settings):
                 "`max_padding` must be 0 or at least 1. Received: "
                 f"{self.max_padding:g}."
             )
+
+    def sized(self, num_queries: int) -> TrainingConfig:
+        """Returns these settings, with those that go by the number of queries.
+
+        Args:
+            num_queries: number of training queries, without those held out.
+
+        Examples:
+            >>> config = TrainingConfig(num_epochs=3)
+            >>> config.batch_size, config.sized(100).batch_size
+            (None, 32)
+        """
+        copy = dataclasses.replace(self)
+        copy._complete(num_queries)
+        return copy
+
+    def left_out(self, name: str) -> Any:
+        """Returns the default of a setting, which may depend on the scorer."""
+        own = presets.training(self.model.model, None)
+        return own[name] if name in own else super().left_out(name)
+
+    def _complete(self, num_queries: int | None) -> None:
+        for name, value in presets.training(self.model.model, num_queries).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
 
     def _check_ensemble(self) -> None:
         """Checks the settings of several models."""

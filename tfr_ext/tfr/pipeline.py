@@ -167,6 +167,7 @@ class RankingHparams(tfr.keras.pipeline.PipelineHparams):
             schedules=self.loss_schedules,
             loss_diagnostics=self.loss_diagnostics,
         )
+        own.setdefault("early_stopping_patience", 0)
         return TrainingConfig(**own)
 
 

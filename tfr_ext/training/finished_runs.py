@@ -171,7 +171,7 @@ def _restored(directory: str) -> run_export.ExportedRun:
         splits.train, config.evaluation.max_label
     )
     return run_export.ExportedRun(
-        config,
+        config.sized(splits.train.num_lists),
         splits,
         restoring.best_model(config, splits, head),
         outputs.read_metrics(report),

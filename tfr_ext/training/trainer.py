@@ -213,6 +213,7 @@ class _Run:
         found = directory.finished()
         if found is not None:
             return self._found(found)
+        self._config = config = config.sized(inputs.splits.train.num_lists)
         if config.num_models > 1:
             trained, models = self._train_members()
         else:

@@ -67,16 +67,17 @@ def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> 
         ValueError: If either fails.
     """
     key, forms = config.loss.loss, config.loss.schedules
+    epochs = config.sized(0).num_epochs
     try:
         params = head.loss_params(key, config.loss.arguments())
         if label_fit.needs_max_label(key, params):
             params = {**params, "max_label": 1.0}  # The data gives it later.
-        params = schedules.loss_parameters(key, params, forms, 1, config.num_epochs)
+        params = schedules.loss_parameters(key, params, forms, 1, epochs)
         loss = losses.get(key, **params)
         head.check_loss(key, loss)
         if forms:
             try:
-                loss.set_step(config.num_epochs)
+                loss.set_step(epochs)
             except ValueError as error:
                 raise ValueError(
                     f"{error} (Steps are counted in epochs here.)"
@@ -168,7 +169,10 @@ def _check_network(config: TrainingConfig, head: heads.Head) -> None:
         reason = str(error).partition("Please ensure")[0]
         raise ValueError(f"{given('optimizer', config.optimizer)}: {reason}") from error
     schedules.learning_rate(
-        config.learning_rate_schedule, config.learning_rate, 1, config.num_epochs
+        config.learning_rate_schedule,
+        config.learning_rate,
+        1,
+        config.sized(0).num_epochs,
     )
 
 
