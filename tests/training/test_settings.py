@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from tfr_ext.core import setting_kinds, settings
+from tfr_ext.core.settings import places
+from tfr_ext.models import presets
 from tfr_ext.training import (
     DataConfig,
     EvaluationConfig,
@@ -151,6 +153,19 @@ def test_only_auto_trains_by_the_number_of_queries(model, queries, expected):
         others = {x: v for x, v in zip(names, expected) if x != name}
         assert getattr(given, name) == 7
         assert {x: getattr(given, x) for x in others} == others
+
+
+@pytest.mark.parametrize("field", presets.training("mlp", 0))
+def test_help_texts_have_the_sizes_of_the_defaults(field):
+    (place,) = (x for x in places(TrainingConfig) if x.name == field)
+    few, many, always = (
+        presets.training(*case)[field]
+        for case in [("auto", 0), ("auto", 800), ("mlp", 0)]
+    )
+    assert place.about.help.endswith(
+        f"By default {few} for 'auto' with less than {presets.MANY_QUERIES} training "
+        f"queries and {many} with more, and {always} for the other scorers."
+    )
 
 
 def test_one_thing_is_evaluated():

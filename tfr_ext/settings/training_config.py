@@ -31,18 +31,6 @@ LEARNING_RATE_FORMS = (
 )
 
 
-def _by_size(name: str) -> str:
-    """Returns a sentence with the defaults of a setting of training."""
-    few, many, always = (
-        presets.training(model, queries)[name]
-        for model, queries in (("auto", 0), ("auto", presets.MANY_QUERIES), ("mlp", 0))
-    )
-    return (
-        f"By default {few} for 'auto' with less than {presets.MANY_QUERIES} training "
-        f"queries and {many} with more, and {always} for the others."
-    )
-
-
 @dataclasses.dataclass(frozen=True)
 class MetricsConfig(Settings):
     """Which metrics are evaluated, and by which convention."""
@@ -146,7 +134,8 @@ class TrainingConfig(Settings):
     )
     batch_size: int = setting(
         None,
-        f"Maximum number of lists per batch. {_by_size('batch_size')}",
+        "Maximum number of lists per batch. By default 32 for 'auto' with less than "
+        "800 training queries and 128 with more, and 128 for the other scorers.",
         group="training",
         kind="integer",
         low=1,
@@ -162,7 +151,8 @@ class TrainingConfig(Settings):
     )
     num_epochs: int = setting(
         None,
-        f"Maximum number of epochs. {_by_size('num_epochs')}",
+        "Maximum number of epochs. By default 100 for 'auto' with less than 800 "
+        "training queries and 30 with more, and 50 for the other scorers.",
         group="training",
         kind="integer",
         low=1,
@@ -170,7 +160,8 @@ class TrainingConfig(Settings):
     early_stopping_patience: int = setting(
         None,
         "Stop after this many epochs without a better `monitor`; 0 never stops early. "
-        f"{_by_size('early_stopping_patience')}",
+        "By default 20 for 'auto' with less than 800 training queries and 10 with "
+        "more, and 0 for the other scorers.",
         group="training",
         kind="integer",
         low=0,
