@@ -163,7 +163,7 @@ def test_help_texts_have_the_sizes_of_the_defaults(field):
         for case in [("auto", 0), ("auto", 800), ("mlp", 0)]
     )
     assert place.about.help.endswith(
-        f"By default {few} for 'auto' with less than {presets.MANY_QUERIES} training "
+        f"By default {few} for 'auto' with fewer than {presets.MANY_QUERIES} training "
         f"queries and {many} with more, and {always} for the other scorers."
     )
 

@@ -134,7 +134,7 @@ class TrainingConfig(Settings):
     )
     batch_size: int = setting(
         None,
-        "Maximum number of lists per batch. By default 32 for 'auto' with less than "
+        "Maximum number of lists per batch. By default 32 for 'auto' with fewer than "
         "800 training queries and 128 with more, and 128 for the other scorers.",
         group="training",
         kind="integer",
@@ -151,7 +151,7 @@ class TrainingConfig(Settings):
     )
     num_epochs: int = setting(
         None,
-        "Maximum number of epochs. By default 100 for 'auto' with less than 800 "
+        "Maximum number of epochs. By default 100 for 'auto' with fewer than 800 "
         "training queries and 30 with more, and 50 for the other scorers.",
         group="training",
         kind="integer",
@@ -160,7 +160,7 @@ class TrainingConfig(Settings):
     early_stopping_patience: int = setting(
         None,
         "Stop after this many epochs without a better `monitor`; 0 never stops early. "
-        "By default 20 for 'auto' with less than 800 training queries and 10 with "
+        "By default 20 for 'auto' with fewer than 800 training queries and 10 with "
         "more, and 0 for the other scorers.",
         group="training",
         kind="integer",
