@@ -27,6 +27,7 @@ class InLists(tfr_ext.Ranker):
 
     def __init__(self, hidden_sizes=(), num_epochs=1, random_state=1):
         super().__init__(
+            model="mlp",  # scores rows by themselves
             hidden_sizes=hidden_sizes,
             num_epochs=num_epochs,
             random_state=random_state,

@@ -16,6 +16,7 @@ FLAGS = (
     "--flagfile=configs/quickstart.cfg",
     "--synthetic_num_queries=110",
     "--synthetic_list_size=9",
+    "--model=mlp",
     "--hidden_sizes=8",
     "--batch_size=13",
     "--feature_transforms=log1p,query_minmax,standard,clip:-3:3",

@@ -60,7 +60,7 @@ class Ranker(Measured, BaseEstimator):
         >>> ranker = tfr_ext.Ranker(
         ...     loss="smoothi_loss", hidden_sizes=(8,), num_epochs=5)
         >>> ranker = ranker.fit(X, y, group=[10] * 20)
-        >>> scores = ranker.predict(X)
+        >>> scores = ranker.predict(X, group=[10] * 20)
         >>> scores.shape, 0.5 < ranker.score(X, y, group=[10] * 20) <= 1
         ((200,), True)
     """
