@@ -32,6 +32,7 @@ CONFIG = TrainingConfig(
         synthetic_query_features=2,
     ),
     model=ModelConfig(
+        "mlp",
         hidden_sizes=(3,),
         dropout=0.3,
         feature_transforms=("standard",),
