@@ -231,8 +231,7 @@ def checked_inputs(
         The features as float32, 0 at padding, and the mask.
 
     Raises:
-        ValueError: If they are not that, a list is empty, or a feature of a real item
-            is NaN.
+        ValueError: If they are not that, or a list is empty.
 
     Examples:
         >>> checked_inputs([[[1.0, 2.0]]], None, 3)
@@ -268,10 +267,6 @@ def checked_inputs(
             f"{num_features}."
         )
     array[~real] = 0
-    unknown = np.argwhere(np.isnan(array))
-    if len(unknown):
-        one, item, feature = unknown[0].tolist()
-        raise ValueError(f"Feature {feature} of item {item} of list {one} is NaN.")
     return array, real
 
 

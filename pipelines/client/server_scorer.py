@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.client.answers import Target
+from pipelines.client.answers import ServingError, Target
 from pipelines.client.grpc_client import GrpcClient
 from pipelines.client.ranking_client import RankingClient
 from pipelines.client.rest import RestClient
@@ -15,6 +15,7 @@ from pipelines.start import tensorflow_import  # noqa: F401
 from tfr_ext.core.settings import Settings, setting
 from tfr_ext.data.batches.batching import FEATURES, MASK, score_lists
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.scoring.loaded_scorers import check_features
 
 _CLIENTS: dict[str, type[RankingClient]] = {"grpc": GrpcClient, "rest": RestClient}
 
@@ -160,7 +161,13 @@ class ServerScorer:
 
         Raises:
             ServingError: If the server does not give scores.
+            ValueError: If a feature is NaN and the model takes none.
         """
-        return score_lists(
-            lambda x: self._client.scores(x[FEATURES], x[MASK]), lists, batch_size
-        )
+        try:
+            return score_lists(
+                lambda x: self._client.scores(x[FEATURES], x[MASK]), lists, batch_size
+            )
+        except ServingError as error:
+            if "NaN feature" in str(error):
+                check_features(lists)  # Names the query.
+            raise

@@ -216,11 +216,11 @@ def test_what_is_wrong_is_told_by_the_names_of_the_user(form, query):
     data = WITH_QUERIES if query else X
     given = {} if query else {"qid": QID}
     gap, apart = data.copy(), data[::-1].copy()
-    gap[4, 1] = np.nan
+    gap[4, 1] = np.inf
     apart[[0, -1]] = apart[[-1, 0]]
     ranker, make = tfr_ext.Ranker(**TINY, query=query), FRAMES[form]
     told = {
-        "settings={'missing': 'mean'}": (make(gap), given),
+        "Row 4 (from 0): column '1' is inf": (make(gap), given),
         ("sort them by column '3'" if query else "sort them by `qid`"): (
             make(apart),
             {} if query else {"qid": np.r_[QID[1:], QID[:1]]},
@@ -331,7 +331,7 @@ def test_what_parameters_may_be_files_hold(tmp_path):
         assert getattr(ranker, name) is value
     scores = ranker.predict(frame)
     # What `fit` was told counts until the next `fit` ends well.
-    ranker.set_params(settings=None, query="q", random_state=7)
+    ranker.set_params(settings={"missing": 0}, query="q", random_state=7)
     for one in (again, ranker):
         assert_same_scores(one.predict(FRAMES["texts"](gaps)), scores)
     assert params["random_state"].get_state()[2] == state

@@ -416,7 +416,14 @@ def test_elwc_that_is_wrong(world, tmp_path, wrong):
 
 @pytest.mark.parametrize(
     ("value", "told"),
-    [(np.nan, "feature 3 of item 2 is nan"), (np.inf, "feature 3 of item 2 is inf")],
+    [
+        (
+            np.nan,
+            "feature 3 of item 2 is nan, and the model was trained without missing "
+            "features",
+        ),
+        (np.inf, "feature 3 of item 2 is inf"),
+    ],
 )
 def test_a_list_that_cannot_be_ranked_is_named(world, tmp_path, monkeypatch, value,
                                                told):  # fmt: skip

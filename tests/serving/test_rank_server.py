@@ -22,6 +22,7 @@ from tests.elwc_files import protos, write
 from tests.helpers import make_lists
 from tests.serving.model_server import REAL, free_port, serving
 from tests.tables import frame
+from tfr_ext import models
 from tfr_ext.scoring import list_ranker
 from tfr_ext.serving import exporter
 from tfr_ext.training import RankConfig, rank
@@ -153,20 +154,32 @@ def test_a_name_is_needed(tmp_path, exported):
     assert said.startswith("Error: --server needs --model_name, the name under which")
 
 
-def test_a_nan_is_not_sent(server, exported, tmp_path, monkeypatch, protocol):
-    """The message is that of an export."""
+def test_a_nan_is_refused_as_by_an_export(
+    server, exported, tmp_path, monkeypatch, protocol
+):
     lists = make_lists([2], num_features=4)
     lists.features[1, 2] = np.nan
     monkeypatch.setattr(list_ranker, "read", lambda *args: iter([lists]))
     settings = {"input": str(exported.judged), "output": tmp_path / "a.trec"}
-    asked, answering = [], scorer(server, protocol)
-    answering._client._predict = lambda *args: asked.append(args)
-    told = "^Query 'q0' cannot be ranked: feature 3 of item 2 is nan.$"
+    told = "^Query 'q0' cannot be ranked: feature 3 of item 2 is nan, and the model "
     with pytest.raises(ValueError, match=told):
-        rank(RankConfig(**settings), answering)
+        rank(RankConfig(**settings), scorer(server, protocol))
     with pytest.raises(ValueError, match=told):
         rank(RankConfig(export=exported.base_path, **settings))
-    assert not asked and not os.listdir(tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.skipif(bool(REAL), reason="the real server has one model")
+def test_a_nan_is_missing_for_a_model_that_fills_it(tmp_path, protocol):
+    lists = make_lists([3, 5], num_features=4)
+    lists.features[::3, 1] = np.nan
+    fills = models.feature_transforms([], lists, "mean")
+    model = models.model_builder(4, models.MLPScorer([8]), fills).build()
+    exporter.export_ranker(model, str(tmp_path), 4.0)
+    expected = exporter.load_scorer(str(tmp_path)).scores(lists, 2)
+    with serving(str(tmp_path)) as running:
+        found = scorer(running, protocol).scores(lists, 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.skipif(bool(REAL), reason="the real server does not die when asked")

@@ -134,14 +134,13 @@ def test_protos_give_the_scores_of_their_features(version):
 
 @pytest.mark.parametrize("missing", [0.0, -1.5, np.nan])
 def test_absent_features_are_missing_ones(missing):
-    """As numbers of a model that fills in nothing; another one takes NaN."""
+    """As numbers, or as NaN to a model that fills it in."""
     lists = make_lists([6], num_features=4)
     lists.features[0] = np.nan
     fills = models.feature_transforms([], lists, "mean") if np.isnan(missing) else None
     model = models.model_builder(4, models.MLPScorer([8]), fills).build()
-    # A model that fills in features needs no telling.
-    number = {} if np.isnan(missing) else {"missing_value": missing}
-    functions = signatures.signatures(model, dataclasses.replace(NAMED, **number))
+    named = dataclasses.replace(NAMED, missing_value=missing)
+    functions = signatures.signatures(model, named)
     for name, columns in (("a", [0]), ("b", [1, 2]), ("c", [3])):
         features = np.ones([1, 2, 4], np.float32)
         whole, items = protos_of(features[0])

@@ -125,8 +125,7 @@ class RankingLists:
             feature_names: names of the features; by default, those of the columns if
                 `X` is a data frame.
             missing: whether features may be missing, and are then NaN. Only a model
-                that is trained with `missing='mean'` or `missing='indicator'` takes
-                them.
+                takes them whose training had some.
 
         Raises:
             ValueError: If shapes do not fit each other, both or neither of `group` and
@@ -277,6 +276,11 @@ class RankingLists:
     def has_weights(self) -> bool:
         """Whether the items have weights."""
         return self.weights is not None
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a feature of some item is NaN, which says that it is missing."""
+        return bool(np.isnan(self.features.min(initial=np.inf)))  # Makes no copy.
 
     @property
     def max_label(self) -> float:

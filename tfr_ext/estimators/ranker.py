@@ -18,6 +18,8 @@ from tfr_ext.estimators.measured import Measured
 from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, parameters
 from tfr_ext.evaluation import queries
 from tfr_ext.serving import exporter
+from tfr_ext.serving.signatures import fills_missing
+from tfr_ext.settings.data_config import AUTO, KEPT_MISSING
 from tfr_ext.sources import data_splits
 from tfr_ext.training.trainer import train
 
@@ -136,8 +138,7 @@ class Ranker(Measured, BaseEstimator):
             model_dir: directory for the files of the training, with which another `fit`
                 goes on after an interruption; by default, no files are kept.
             settings: any other setting of `tfr_ext.training.TrainingConfig` by its
-                name, such as `{'mixed_precision': 'bfloat16'}`, or `{'missing':
-                'mean'}` if features may be NaN.
+                name, such as `{'mixed_precision': 'bfloat16'}`.
             model: the scorer, such as 'auto', 'mlp' or 'transformer'.
 
         Raises:
@@ -164,7 +165,8 @@ class Ranker(Measured, BaseEstimator):
 
         Args:
             X: features `[num_items, num_features]`: an array, a sparse matrix, which is
-                made dense, or a data frame.
+                made dense, or a data frame. NaN is a missing one, in whose place the
+                model puts the mean of the training items (setting 'missing').
             y: labels `[num_items]`, `>= 0`.
             group: number of rows of each query, in their order.
             qid: the query of each row.
@@ -241,7 +243,8 @@ class Ranker(Measured, BaseEstimator):
             float32 scores `[num_items]`, in the order of the rows.
 
         Raises:
-            ValueError: If the features are not those of `fit`.
+            ValueError: If the features are not those of `fit`, or one is NaN, and none
+                was in `fit`.
         """
         self._check_fitted()
         X, query = rows.taken(X), self.params_["query"]
@@ -297,7 +300,7 @@ class Ranker(Measured, BaseEstimator):
             directory,
             self.max_label_,
             feature_names=None if names is None else list(names),
-            about={"models": [about]},
+            about={"missing": config.data.missing, "models": [about]},
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -317,6 +320,8 @@ class Ranker(Measured, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        settings = {"missing": AUTO, **(self.settings or {})}
+        tags.input_tags.allow_nan = settings["missing"] in KEPT_MISSING
         return tags
 
     def _params(self) -> dict[str, Any]:
@@ -329,7 +334,7 @@ class Ranker(Measured, BaseEstimator):
         self._check_fitted()
         columns = getattr(self, "feature_names_in_", None)
         query = self.params_["query"]
-        keeps = as_settings.training_config(self.params_).data.keeps_missing
+        keeps = fills_missing(self.model_)
         found = rows.lists(X, y, group, qid, None, query, columns, "X", keeps)
         if found.num_features != self.n_features_in_:
             raise ValueError(

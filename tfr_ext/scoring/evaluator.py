@@ -21,6 +21,7 @@ from tfr_ext.scoring.loaded_scorers import (
     load_scorer,
 )
 from tfr_ext.serving import exporter
+from tfr_ext.settings.data_config import AUTO
 from tfr_ext.settings.evaluation_config import EvaluationConfig
 from tfr_ext.sources import data_splits, long_lists, wanted_labels
 
@@ -127,6 +128,9 @@ def _evaluate(
     scorer = None if config.export is None else load_scorer(config.export)
     if isinstance(scorer, TreesScorer):
         config = dataclasses.replace(config, data=data_splits.with_missing(config.data))
+    elif scorer is not None and config.data.missing == AUTO:
+        known = data_splits.with_missing(config.data, scorer.missing)
+        config = dataclasses.replace(config, data=known)
     wanted = wanted_labels.from_config(config.data)
     found = _found(config, wanted, scorer, with_valid=files is not None)
     judged, cuts = {}, {}
@@ -250,8 +254,8 @@ def _score(
         if scorer.takes_missing and not config.data.keeps_missing:
             formatted = given("missing", config.data.missing)
             say(
-                "The model takes missing features as it did in training only with "
-                f"`missing='mean'` or `missing='indicator'`. Here: {formatted}."
+                "The model takes missing features as it did in training only without "
+                f"{formatted}."
             )
         return {
             split: _Scored(lists, scorer.scores(lists, config.batch_size))

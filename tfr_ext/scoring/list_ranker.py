@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ from tfr_ext.evaluation import trec_names
 from tfr_ext.scoring import loaded_scorers, ranked_formats
 from tfr_ext.scoring.loaded_scorers import ListScorer, load_scorer
 from tfr_ext.scoring.rank_config import STANDARD, RankConfig
-from tfr_ext.settings.data_config import KEPT_MISSING
+from tfr_ext.settings.data_config import AUTO, DataConfig
 from tfr_ext.sources import table_source
 
 
@@ -201,7 +200,7 @@ def _rank(
             )
         if config.output_format == "trec":
             names.check(lists)
-        loaded_scorers.check_features(lists, keeps_missing(config, scorer))
+        loaded_scorers.check_features(lists, takes_missing(scorer))
         scores = scorer.scores(lists, config.batch_size)
         loaded_scorers.check_scores(lists, scores)
         text = "".join(ranked_formats.lines(config, lists, scores))
@@ -235,26 +234,19 @@ def read(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piece
     return _READERS[config.input_format](config, files, scorer)
 
 
-def keeps_missing(config: RankConfig, scorer: ListScorer) -> bool:
-    """Returns whether missing features are NaN, for the model to fill.
-
-    Args:
-        config: says what becomes of missing features.
-        scorer: the model; an export also knows what it was trained with.
-    """
-    if config.missing is None:
-        return getattr(scorer, "takes_missing", False)
-    return config.missing in KEPT_MISSING and getattr(scorer, "takes_missing", True)
+def takes_missing(scorer: ListScorer) -> bool:
+    """Returns whether a model takes NaN; a server says so itself, by an error."""
+    return getattr(scorer, "takes_missing", True)
 
 
-def _missing_value(config: RankConfig, scorer: ListScorer) -> float:
-    if keeps_missing(config, scorer):
-        return math.nan
-    return 0.0 if config.missing in (None, *KEPT_MISSING) else float(config.missing)
+def _missing(config: RankConfig, scorer: ListScorer) -> DataConfig:
+    """Returns what becomes of missing features; by default, what did in training."""
+    known = getattr(scorer, "missing", AUTO)
+    return DataConfig(missing=known if config.missing == AUTO else config.missing)
 
 
 def _text(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pieces:
-    value = _missing_value(config, scorer)
+    value = _missing(config, scorer).missing_value
     return iter_letor(files, scorer.num_features, value, labelled=False)
 
 
@@ -266,8 +258,9 @@ def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piec
         config.elwc_query_id,
         config.elwc_doc_id,
         label_distribution="",
-        missing_value=_missing_value(config, scorer),
+        missing_value=_missing(config, scorer).absent_value,
         columns=tuple(scorer.feature_names or ()),
+        takes_nan=_missing(config, scorer).keeps_missing and takes_missing(scorer),
     )
     return iter_elwc(files, scorer.num_features, schema, config.batch_size)
 
@@ -290,7 +283,7 @@ def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pie
         config.query_column,
         features,
         doc_id=config.doc_id_column or None,
-        missing=keeps_missing(config, scorer),
+        missing=_missing(config, scorer).keeps_missing and takes_missing(scorer),
     )
     rows = max(1, _TABLE_BYTES // (8 * len(features)))
     return table_files.read_files(

@@ -22,6 +22,7 @@ class TreesScorer:
         max_label: the highest grade of their collection.
         feature_names: names of the features, if they were trained on a table.
         takes_missing: True: trees have branches for missing features.
+        missing: 'mean', with which all of them are NaN.
     """
 
     def __init__(self, directory: str):
@@ -47,7 +48,7 @@ class TreesScorer:
         self.num_features = self._model.num_features
         self.max_label: float | None = about.get("convention", {}).get("max_label")
         self.feature_names: list[str] | None = about.get("feature_names")
-        self.takes_missing = True
+        self.takes_missing, self.missing = True, "mean"
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
         """Returns float64 scores `[num_items]`, in the order of the items.
@@ -137,7 +138,10 @@ def _raise_wrong(
     if len(bad):
         item, feature = (unknown if len(unknown) else bad)[0]
         value = lists.features[items][item, feature]
-        why = f"feature {feature + 1} of item {item + 1} is {value:g}"
+        name = f" ({lists.feature_names[feature]})" if lists.feature_names else ""
+        why = f"feature {feature + 1}{name} of item {item + 1} is {value:g}"
+        if np.isnan(value):
+            why += ", and the model was trained without missing features"
     else:
         why = f"the model gives item {index - items.start + 1} the score {score}"
     raise ValueError(f"Query {lists.query_ids[q]!r} cannot be ranked: {why}.")

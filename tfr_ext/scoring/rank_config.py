@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tfr_ext.core.decimals import plain_number
 from tfr_ext.core.settings import Settings, same_setting, setting
 from tfr_ext.data.text_files import check_word
-from tfr_ext.settings.data_config import DataConfig, check_columns, check_missing
+from tfr_ext.settings.data_config import AUTO, DataConfig, check_columns, check_missing
 
 STANDARD = "-"
 """The name that stands for standard input or output instead of a file."""
@@ -96,14 +96,13 @@ class RankConfig(Settings):
         group="data",
         choices=tuple(_INPUTS),
     )
-    missing: str | None = setting(
-        None,
+    missing: str = setting(
+        AUTO,
         "What becomes of missing features, such as NULL in the text: a number takes "
         "their place; 'mean' and 'indicator' leave them to the model, which must have "
-        "been trained with one of these. If left out, an export that was trained so "
-        "gets them as missing, and any other model gets 0.",
+        "been trained so. 'auto' does what was done when an export was trained: where "
+        "no feature was missing then, one that is missing now is an error.",
         group="data",
-        kind="text",
     )
     elwc_features: tuple[str, ...] = same_setting(DataConfig, "elwc_features")
     elwc_context_features: tuple[str, ...] = same_setting(
@@ -136,8 +135,7 @@ class RankConfig(Settings):
         """
         object.__setattr__(self, "missing", plain_number(self.missing))
         super().__post_init__()
-        if self.missing is not None:
-            check_missing(self.missing)
+        check_missing(self.missing)
         missing = [n for n in ("input", "output") if not getattr(self, n)]
         if missing:
             names = " and ".join(f"`{name}`" for name in missing)

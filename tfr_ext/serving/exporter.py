@@ -27,6 +27,7 @@ from tfr_ext.serving.signatures import (
     fills_missing,
     signatures,
 )
+from tfr_ext.settings.data_config import AUTO
 
 __all__ = [
     "ExportedScorer",
@@ -94,7 +95,7 @@ def export_ranker(
     ]
     num_features = model.input[FEATURES].shape[-1]
     in_protos = elwc_features or float_features(num_features)
-    functions = signatures(model, in_protos)
+    functions = signatures(model, elwc_features)
     with folder_aside(export_dir) as aside:
         tf.saved_model.save(module, aside, signatures=functions)
         if REGRESS_SIGNATURE in functions:
@@ -150,6 +151,7 @@ class ExportedScorer:
         max_label: the highest grade of its collection, if the export says so.
         feature_names: names of the features, if the export says so.
         takes_missing: whether features may be NaN, which says that they are missing.
+        missing: the setting of its training that says what becomes of them.
     """
 
     def __init__(self, directory: str):
@@ -179,6 +181,7 @@ class ExportedScorer:
         self.max_label: float | None = about.get("max_label")
         self.feature_names: list[str] | None = about.get("feature_names")
         self.takes_missing: bool = about.get("takes_missing", False)
+        self.missing: str = about.get("missing", AUTO)
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
         """Returns float32 scores `[num_items]`, in the order of the items.

@@ -87,10 +87,10 @@ def export_models(
     for run in runs[1:]:
         _check_features(first, run)
     highest = {run.report["convention"]["max_label"] for run in runs}
-    model, about = first.model, {}
+    model, about = first.model, {"missing": first.config.data.missing}
     if len(runs) > 1:
         model = combined_model([run.model for run in runs], combination)
-        about = {"ensemble": combination}
+        about["ensemble"] = combination
     with lock.alone(export_dir, "export"):
         return exporter.export_ranker(
             model,

@@ -53,8 +53,8 @@ def signatures(
     last. A request fails with a `tf.errors.InvalidArgumentError` if a feature has
     another width or type, or is NaN at a real item; what padding holds does not matter.
     A model that fills in missing features takes NaN, and refuses infinity. A feature
-    that a proto lacks is missing for such a model, and `elwc_features.missing_value`
-    for any other, as in training.
+    that a proto lacks is `elwc_features.missing_value`, as in training, or 0 if that is
+    NaN and the model fills in nothing.
 
     *   `serving_default`: `float_features` `[batch, list, features]`, all items real.
     *   `masked`: `float_features` and `mask` `[batch, list]`, True at real items.
@@ -75,21 +75,21 @@ def signatures(
     Args:
         model: a model of `{'float_features', 'mask'}`.
         elwc_features: what the features of an item are called in the protos;
-            `float_features` of the examples by default.
+            `float_features` of the examples by default, missing where it is absent.
 
     Raises:
         ValueError: If they are not as many numbers as the model takes.
     """
     num_features = model.input[FEATURES].shape[-1]
-    in_protos = elwc_features or float_features(num_features)
+    in_protos = elwc_features or float_features(num_features, math.nan)
     if in_protos.num_features != num_features:
         raise ValueError(
             f"`elwc_features` must have {num_features} numbers, which the model takes. "
             f"Received: {in_protos.num_features}."
         )
     fills = fills_missing(model)
-    if fills:
-        in_protos = dataclasses.replace(in_protos, missing_value=math.nan)
+    if not fills and math.isnan(in_protos.missing_value):
+        in_protos = dataclasses.replace(in_protos, missing_value=0.0)
     features_spec = tf.TensorSpec([None, None, num_features], tf.float32, FEATURES)
     mask_spec = tf.TensorSpec([None, None], tf.bool, MASK)
 

@@ -13,8 +13,9 @@ from tfr_ext.core.settings import Settings, given, places, setting
 # as training does. No flag file in configs/ sets another.
 DEFAULT_SEED = 1
 
+AUTO = "auto"
 # The settings of `missing` with which missing features are NaN in lists.
-KEPT_MISSING = ("indicator", "mean")
+KEPT_MISSING = (AUTO, "indicator", "mean")
 
 # The settings that name columns of tables.
 COLUMNS = (
@@ -102,12 +103,14 @@ class DataConfig(Settings):
         low=1,
     )
     missing: str = setting(
-        "0",
+        AUTO,
         "What becomes of missing features, such as NULL in text: 'mean' puts the "
         "mean of the training items that have the feature in their place, inside the "
         "model; 'indicator' does so too, and adds a feature that is 1 where the value "
         "is missing, for each feature that some training item lacks; a number takes "
-        "their place when `dataset='text'` or `dataset='elwc'` is read.",
+        "their place when `dataset='text'` or `dataset='elwc'` is read. 'auto' is "
+        "'mean' if a feature of some item is NaN, NULL or an empty cell; what ELWC "
+        "examples leave out is then 0, as in TensorFlow Ranking.",
         group="data",
     )
     list_size: int | None = setting(
@@ -333,6 +336,11 @@ class DataConfig(Settings):
         return math.nan if self.keeps_missing else float(self.missing)
 
     @property
+    def absent_value(self) -> float:
+        """The value of features that ELWC examples leave out."""
+        return 0.0 if self.missing == AUTO else self.missing_value
+
+    @property
     def random_seed(self) -> int:
         """The seed of random choices in the data: `data_seed`, or else `seed`."""
         return self.seed if self.data_seed is None else self.data_seed
@@ -350,8 +358,8 @@ def check_missing(missing: str) -> None:
         fine = False
     if not fine:
         raise ValueError(
-            "`missing` must be 'indicator', 'mean' or a finite number. Received: "
-            f"{missing!r}."
+            "`missing` must be 'auto', 'indicator', 'mean' or a finite number. "
+            f"Received: {missing!r}."
         )
 
 

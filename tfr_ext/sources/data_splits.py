@@ -14,7 +14,7 @@ from tfr_ext.core.settings import given
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc.features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.settings.data_config import AUTO, DataConfig
 from tfr_ext.sources import long_lists, named_sources, wanted_labels
 from tfr_ext.sources.source import SPLITS, Source
 
@@ -40,6 +40,17 @@ class Splits:
     eval_cuts: Mapping[str, Any] | None = None
     elwc_features: ElwcFeatures | None = None
     digest: str = ""
+
+    def filling(self, config: DataConfig) -> str | None:
+        """Returns how a model fills in missing features: 'mean', 'indicator' or not.
+
+        Args:
+            config: settings of the data; with 'auto', it does if an item lacks one.
+        """
+        if config.missing == AUTO:
+            every = self.train, self.valid, self.test
+            return "mean" if any(lists.has_missing for lists in every) else None
+        return config.missing if config.keeps_missing else None
 
 
 class MemorySource(Source):
@@ -273,11 +284,19 @@ def is_random(config: DataConfig) -> bool:
     return cut or named_sources.kind(config.dataset).holds_out(config)
 
 
-def with_missing(config: DataConfig) -> DataConfig:
-    """Returns settings with which missing features are read as NaN, for trees."""
+def with_missing(config: DataConfig, missing: str = "mean") -> DataConfig:
+    """Returns settings with which missing features are read as a model takes them.
+
+    Args:
+        config: settings of the data.
+        missing: the setting of the model's training; by default, that of trees, which
+            have all of them as NaN.
+    """
     if not named_sources.kind(config.dataset).has_missing:
         return config  # There, each feature has a value.
-    return dataclasses.replace(config, missing="mean")  # Trees fill in nothing.
+    if config.dataset == "table":  # Where no number takes the place of a cell.
+        missing = "mean"
+    return dataclasses.replace(config, missing=missing)
 
 
 def held_out(config: DataConfig, splits: Collection[str]) -> dict[str, float]:

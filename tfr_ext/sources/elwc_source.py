@@ -54,7 +54,8 @@ class ElwcSource(FileSource):
             config.elwc_doc_id,
             config.elwc_label_distribution,
             config.weight_column,
-            config.missing_value,
+            config.absent_value,
+            takes_nan=config.keeps_missing,
         )
         if config.data_dir is None:
             return

@@ -189,7 +189,7 @@ class TfdsSource(Source):
         if not sys.stderr.isatty():  # A progress bar would print lines of garbage.
             datasets.catalogue.import_tfds().disable_progress_bar()
         self._reject_paths()
-        if config.missing_value != 0:
+        if config.absent_value != 0:
             raise ValueError(
                 f"{given('missing', config.missing)} is only for files. In {name}, "
                 "missing values are 0."

@@ -34,9 +34,8 @@ class TableSource(FileSource):
         super().__init__(config)
         if not config.keeps_missing and config.missing_value != 0:
             raise ValueError(
-                f"{given('missing', config.missing)} is not for `dataset='table'`. "
-                "Cells of a table may be empty with `missing='mean'` or "
-                "`missing='indicator'`."
+                f"{given('missing', config.missing)} is not for `dataset='table'`: "
+                "the mean takes the place of empty cells."
             )
         self._columns = Columns(
             config.label_column,

@@ -48,7 +48,7 @@ def _transforms(
 ) -> FeatureTransforms | None:
     """Returns the transforms of features that precede the scorer."""
     names, noise = list(config.model.feature_transforms), config.model.feature_noise
-    missing = config.data.missing if config.data.keeps_missing else None
+    missing = splits.filling(config.data)
     layers = []
     if names or missing:
         layers += feature_transforms(names, splits.train, missing).layers

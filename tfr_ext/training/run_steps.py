@@ -15,6 +15,7 @@ from tfr_ext.evaluation import queries
 from tfr_ext.runs import outputs
 from tfr_ext.runs.owned_files import OwnedFiles
 from tfr_ext.serving import run_export
+from tfr_ext.settings.data_config import AUTO
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
 from tfr_ext.training import heads, training_checks
@@ -67,6 +68,11 @@ class RunInputs:
             splits.train, config.evaluation.max_label
         )
         self.splits = splits
+        if config.data.missing == AUTO and splits.filling(config.data):
+            say(
+                "Features are missing: the model puts the mean of the training items "
+                f"in their place. {given('missing', 'indicator')} also tells it where."
+            )
 
     @property
     def loss_params(self) -> dict[str, Any]:

@@ -113,6 +113,7 @@ def test_absent_values_are_what_is_asked_for(
     value = "missing" if np.isnan(missing) else f"{missing:g}"
     assert sum(f"absent and are {value}: {path}." in told for told in warnings) == 1
     streamed = data.StreamedLists([path], schema=schema)
+    assert streamed.has_missing == lists.has_missing == np.isnan(missing)
     passes = np.concatenate([piece.features for piece in streamed])
     np.testing.assert_array_equal(passes.view("u4"), expected.view("u4"))
 

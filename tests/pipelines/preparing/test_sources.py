@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -132,22 +133,26 @@ def test_files_are_read_as_training_reads_them(tmp_path, run):
         run(*bad, "--valid_fraction=0.3", "--test_fraction=0.3")
 
 
-def test_features_that_examples_lack_are_written_as_missing_ones(tmp_path, run):
-    """Also one that all validation examples lack."""
-    rows = ({"x": [1.0]}, {"y": [2.0, 3.0]}, {})
+@pytest.mark.parametrize(("missing", "absent"), [("-1.5", -1.5), ("auto", 0.0)])
+def test_missing_features_are_written_as_training_takes_them(
+    missing, absent, tmp_path, run
+):
+    """Also one that all validation examples lack, and by default NaN."""
+    x = float("nan") if missing == "auto" else 1.0
+    rows = ({"x": [x]}, {"y": [2.0, 3.0]}, {})
     for split, kept in (("train", rows), ("valid", rows[:1]), ("test", rows[1:])):
         records = [elwc_files.elwc([{**row, "label": [1.0]}]) for row in kept]
         elwc_files.write(tmp_path / split, records)
     source = ["--dataset=elwc", *(f"--{s}_path={tmp_path / s}" for s in SPLITS)]
-    source += ["--elwc_features=x,y", "--missing=-1.5"]
+    source += ["--elwc_features=x,y", f"--missing={missing}"]
     run(*source, f"--output_dir={tmp_path / 'out'}")
     found = []
     given = ("--dataset=elwc", f"--data_dir={tmp_path / 'out'}", "--output_dir=unused")
     run(*given, work=lambda: found.append(load()))
-    expected = [[1, -1.5, -1.5], [-1.5, 2, 3], [-1.5] * 3]
-    assert found[0].train.features.tolist() == expected
-    assert found[0].valid.features.tolist() == expected[:1]
-    assert found[0].test.features.tolist() == expected[1:]
+    expected = [[x, absent, absent], [absent, 2, 3], [absent] * 3]
+    np.testing.assert_array_equal(found[0].train.features, expected)
+    np.testing.assert_array_equal(found[0].valid.features, expected[:1])
+    np.testing.assert_array_equal(found[0].test.features, expected[1:])
 
 
 def test_another_file_system(tmp_path, run):

@@ -93,7 +93,7 @@ class StreamedLists:
         self._copy = Scratch()
         self.num_features = 0
         self.num_grades: int | None = None
-        self.has_weights = False
+        self.has_weights = self.has_missing = False
         self.feature_names: Sequence[str] | None = None
         self.num_empty = 0
         counts: collections.Counter[float] = collections.Counter()
@@ -116,6 +116,7 @@ class StreamedLists:
             self.num_empty += kept.num_empty
             self.num_features, self.num_grades = kept.num_features, kept.num_grades
             self.has_weights = kept.weights is not None
+            self.has_missing |= kept.has_missing
             found = kept.label_counts
             lowest, highest = min(lowest, *found), max(highest, *found)
             if not self._fractions:

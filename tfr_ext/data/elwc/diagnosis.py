@@ -44,10 +44,11 @@ class ElwcSchema:
         label_distribution: the probability of each grade, an array; empty if there is
             none.
         weight: the weight of an example, one number; empty if all have the same weight.
-        missing_value: what features become that an example, or a context, lacks. NaN
-            says that they are missing, and lets features of the files be NaN.
+        missing_value: what features become that an example, or a context, lacks; NaN
+            says that they are missing.
         columns: names of single numbers, `a` or `a[0]` and `a[1]`, that a model is
             known to take. Only their features may be absent from all of the first file.
+        takes_nan: whether features may be NaN; they may if `missing_value` is.
 
     Examples:
         >>> schema = ElwcSchema(["bm25", "pagerank"], label="relevance")
@@ -64,9 +65,12 @@ class ElwcSchema:
     weight: str = ""
     missing_value: float = 0.0
     columns: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    takes_nan: bool = False
 
     def __post_init__(self) -> None:
         """Checks the names."""
+        if math.isnan(self.missing_value):
+            object.__setattr__(self, "takes_nan", True)
         for kind in ("features", "context_features"):
             if not isinstance(getattr(self, kind), str):
                 object.__setattr__(self, kind, tuple(getattr(self, kind)))
@@ -223,8 +227,8 @@ def parse_slowly(
         where = f"record {number}"
         try:
             elwc = _parse(record)
-            names, missing = schema.context_features, schema.missing_value
-            context = _joined(elwc.context, names, widths.context, missing)
+            names, may_be_nan = schema.context_features, schema.takes_nan
+            context = _joined(elwc.context, names, widths.context, may_be_nan)
             query_ids.append(_name(elwc.context, schema.query_id))
             for i, example in enumerate(elwc.examples, 1):
                 where = f"record {number}, example {i}"
@@ -256,7 +260,7 @@ def _parse_example(
     example: tf.train.Example, context: np.ndarray, schema: ElwcSchema, widths: Widths
 ) -> tuple[np.ndarray, np.float32, str | None, np.ndarray | None, np.float32 | None]:
     """Returns features, label, document id, label distribution and weight."""
-    features = _joined(example, schema.features, widths.features, schema.missing_value)
+    features = _joined(example, schema.features, widths.features, schema.takes_nan)
     label = np.float32(0)
     if schema.label is not None:
         label += _numbers(example, schema.label, 1)[0]  # -0.0 becomes 0.0.
@@ -330,24 +334,20 @@ def _joined(
     example: tf.train.Example,
     names: Sequence[str],
     widths: Sequence[int],
-    missing: float,
+    may_be_nan: bool,
 ) -> np.ndarray:
     """Returns the numbers of several features in one array."""
-    parts = [_numbers(example, *one, missing) for one in zip(names, widths)]
+    parts = [_numbers(example, *one, may_be_nan) for one in zip(names, widths)]
     return np.concatenate([np.zeros(0, np.float32), *parts])
 
 
 def _numbers(
-    example: tf.train.Example, name: str, width: int, missing_value: float | None = None
+    example: tf.train.Example, name: str, width: int, may_be_nan: bool | None = None
 ) -> np.ndarray:
-    """Returns the numbers of a feature, which must be finite.
-
-    They may be absent, and are then `ABSENT`, if there is a `missing_value`, and they
-    may be NaN if it is NaN.
-    """
+    """Returns the numbers of a feature; if it may be absent, `ABSENT`."""
     kind, values = _values(example, name)
     if not len(values):
-        if missing_value is not None:
+        if may_be_nan is not None:
             return np.full(width, ABSENT)
         present = [*example.features.feature]
         if name in present:
@@ -361,7 +361,7 @@ def _numbers(
     numbers = np.array(values).astype(np.float32)
     numbers[np.isnan(numbers)] = np.nan  # Not `ABSENT`.
     fine = np.isfinite(numbers)
-    if missing_value is not None and math.isnan(missing_value):
+    if may_be_nan:
         fine |= np.isnan(numbers)
     if not fine.all():
         wrong = int(np.flatnonzero(~fine)[0])

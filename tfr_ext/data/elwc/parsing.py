@@ -140,9 +140,9 @@ class Parser:
         fine &= (known == values["record_bytes"]).all()
         num_absent = 0
         if not np.isfinite(values["sum"]):  # or only the sum is too large
-            missing = self._schema.missing_value
-            features, num_absent = diagnosis.filled(features, missing)
-            wrong = np.isinf(features) if np.isnan(missing) else ~np.isfinite(features)
+            schema = self._schema
+            features, num_absent = diagnosis.filled(features, schema.missing_value)
+            wrong = np.isinf(features) if schema.takes_nan else ~np.isfinite(features)
             fine &= not wrong.any() and not (num_absent and _has_none(found["records"]))
         # -0.0 becomes 0.0; not in the graph, where subnormal numbers would, too.
         labels = values["labels"] + np.float32(0)

@@ -44,8 +44,8 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
         lists: the lists.
 
     Raises:
-        ValueError: If a list is empty, a feature or label is not finite, or a name is
-            empty or has blanks.
+        ValueError: If a list is empty, a feature is infinite or a label not finite, or a name
+            is empty or has blanks.
 
     Examples:
         >>> from tfr_ext.data.elwc.message import ExampleListWithContext
@@ -176,7 +176,7 @@ class ShardWriter:
 
         Raises:
             ValueError: If they have other numbers of these, a list is empty, or a
-                feature or label is not finite.
+                feature is infinite, or a label not finite.
         """
         if not lists.num_lists:
             return
@@ -246,13 +246,14 @@ def _check(lists: RankingLists) -> None:
         query = lists.query_ids[int(lists.lengths.argmin())]
         raise ValueError(f"Query {query!r} has no items, expected at least 1.")
     for name, values in ((FEATURES, lists.features), (LABEL, lists.labels)):
-        finite = np.isfinite(values)
-        if not finite.all():
-            item = int(np.argwhere(~finite)[0][0])
+        # A feature that is NaN is missing.
+        wrong = np.isinf(values) if name == FEATURES else ~np.isfinite(values)
+        if wrong.any():
+            item = int(np.argwhere(wrong)[0][0])
             q = int(np.searchsorted(lists.row_splits, item, "right")) - 1
             raise ValueError(
                 f"`{name}` of item {item - lists.row_splits[q]} of query "
-                f"{lists.query_ids[q]!r} is {values[~finite][0]}, expected finite "
+                f"{lists.query_ids[q]!r} is {values[wrong][0]}, expected finite "
                 "numbers."
             )
     for name, texts in ((QUERY_ID, lists.query_ids), (DOC_ID, lists.doc_ids or ())):
