@@ -145,9 +145,10 @@ def test_nothing_is_left_after_an_error(tmp_path):
 
 def test_refuses_what_readers_would_refuse(tmp_path):
     lists = make_lists([2, 3])
-    lists.features[3, 1] = np.nan
+    lists.features[2, 0] = np.nan  # Missing, which is fine.
+    lists.features[3, 1] = np.inf
     with pytest.raises(
-        ValueError, match="`float_features` of item 1 of query 'q1' is n"
+        ValueError, match="`float_features` of item 1 of query 'q1' is inf"
     ):
         list(encode(lists))
     lists = make_lists([2, 0, 3])

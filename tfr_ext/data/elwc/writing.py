@@ -44,8 +44,8 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
         lists: the lists.
 
     Raises:
-        ValueError: If a list is empty, a feature is infinite or a label not finite, or a name
-            is empty or has blanks.
+        ValueError: If a list is empty, a feature is infinite, a label not finite, or a
+            name is empty or has blanks.
 
     Examples:
         >>> from tfr_ext.data.elwc.message import ExampleListWithContext
