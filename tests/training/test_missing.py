@@ -38,6 +38,19 @@ def gappy():
     return lists
 
 
+def small(tmp_path, **settings):
+    """Settings of a short training."""
+    return TrainingConfig(
+        model=ModelConfig(hidden_sizes=(3,)),
+        loss=LossConfig(LOSS),
+        num_epochs=1,
+        verbose="silent",
+        draw_curves=False,
+        model_dir=str(tmp_path / "run"),
+        **settings,
+    )
+
+
 def write_text(path, lists):
     """LETOR text with NULL."""
     plain = dataclasses.replace(lists, features=np.nan_to_num(lists.features, nan=777))
@@ -169,17 +182,7 @@ def test_features_that_protos_lack_are_the_same_in_training_and_serving(
     where = dict.fromkeys(("train_path", "valid_path", "test_path"), str(path))
     settings = {"elwc_features": ("a", "b", "c"), "elwc_label": "utility"}
     config = DataConfig(dataset="elwc", missing=missing, **where, **settings)
-    result = train(
-        TrainingConfig(
-            data=config,
-            model=ModelConfig(hidden_sizes=(3,)),
-            loss=LossConfig(LOSS),
-            num_epochs=1,
-            verbose="silent",
-            draw_curves=False,
-            model_dir=str(tmp_path / "run"),
-        )
-    )
+    result = train(small(tmp_path, data=config))
     lists = named_sources.source(config).read("test", None)
     same = np.isnan if np.isnan(expected) else lambda x: x == expected
     assert same(lists.features).sum() > 40
@@ -231,15 +234,7 @@ def test_a_model_that_cannot_fill_gaps_refuses_them(kind, tmp_path, capsys):
     (write_letor if kind == "text" else write)(
         whole, dataclasses.replace(lists, features=full)
     )
-    config = TrainingConfig(
-        data=DataConfig(dataset=kind, train_path=str(whole)),
-        model=ModelConfig(hidden_sizes=(3,)),
-        loss=LossConfig(LOSS),
-        num_epochs=1,
-        verbose="silent",
-        draw_curves=False,
-        model_dir=str(tmp_path / "run"),
-    )
+    config = small(tmp_path, data=DataConfig(dataset=kind, train_path=str(whole)))
     export = train(config).paths["export"]
     assert not exporter.load_scorer(export).takes_missing
     assert "are missing" not in capsys.readouterr().out
@@ -267,15 +262,7 @@ def test_gaps_of_any_split_are_filled_which_is_said_once(
     lists = gappy()
     whole = dataclasses.replace(lists, features=np.nan_to_num(lists.features))
     splits = {name: whole for name in ("train", "valid", "test")} | {split: lists}
-    config = TrainingConfig(
-        model=ModelConfig(hidden_sizes=(3,)),
-        loss=LossConfig(LOSS),
-        num_epochs=1,
-        num_models=models,
-        verbose="silent",
-        draw_curves=False,
-        model_dir=str(tmp_path / "run"),
-    )
+    config = small(tmp_path, num_models=models)
     result = train(config, data_splits.Splits(**splits))
     assert capsys.readouterr().out.count("Features are missing: the model puts") == 1
     assert exporter.load_scorer(result.paths["export"]).takes_missing
