@@ -116,9 +116,9 @@ def metrics_source(directory):
 def test_what_is_wrong_is_told_by_file_row_and_flag(files, tmp_path):
     df = pd.read_csv(files / "valid.csv")
     path = tmp_path / "clicks.csv"
-    df.assign(y=df["y"].where(df.index != 7)).to_csv(path, index=False)
+    df.assign(y=df["y"].where(df.index != 7, np.inf)).to_csv(path, index=False)
     given = [*FLAGS, f"--train_path={path}", *SMALL]
-    assert f"{path}:9: row 7: column 'y' is nan, expected" in bad(tmp_path, *given)
+    assert f"{path}:9: row 7: column 'y' is inf, expected" in bad(tmp_path, *given)
     done = run_command(
         "pipelines.prepare",
         *given[: -len(SMALL)],
