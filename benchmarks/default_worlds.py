@@ -98,10 +98,14 @@ class World:
             columns.append(10.0 ** rng.uniform(-3, 4) * column + rng.normal())
         columns += [columns[0], 2 * columns[1], np.full(len(query), 7.0)]
         columns += [*asked.T] if self.context else []
-        seen = np.stack(columns, axis=1)
+        seen = self.with_gaps(rng, np.stack(columns, axis=1))
+        return seen[:, rng.permutation(seen.shape[1])]
+
+    def with_gaps(self, rng: np.random.Generator, seen: np.ndarray) -> np.ndarray:
+        """Makes cells of three columns NaN."""
         for column in rng.permutation(seen.shape[1])[:3]:
             seen[rng.random(len(seen)) < self.missing, column] = np.nan
-        return seen[:, rng.permutation(seen.shape[1])]
+        return seen
 
 
 WORLDS = {

@@ -20,8 +20,8 @@ and the raw part of OHSUMED, in five folds each (`benchmarks/make_folds.py`).
 
 Everybody gets the training part alone, as a user would have it: `Ranker` holds out a
 part of it for its best epoch, the trees grow their default number. Features that are
-missing are NaN, in whose place `Ranker` puts the mean. All are fitted with
-the seeds 1 and 2 to choose, 1 to 3 to look, and a query's value is its mean over them.
+missing are NaN, in whose place `Ranker` puts the mean. All are fitted with the seeds 1
+and 2 to choose, 1 to 3 to look, and a query's value is its mean over them.
 
 `refit` asks on the development collections whether a second fit of the candidate, on
 all queries for as many epochs as the best one of the first, brings more than .005. It
@@ -390,17 +390,9 @@ def seconds(only: str, rounds: int = 3) -> None:
 class Undistorted(World):
     """A world whose columns are the traits themselves."""
 
-    def _seen(
-        self,
-        rng: np.random.Generator,
-        traits: np.ndarray,
-        asked: np.ndarray,
-        query: np.ndarray,
-    ) -> np.ndarray:
-        seen = np.concatenate([traits, asked] if self.context else [traits], axis=1)
-        for column in rng.permutation(seen.shape[1])[:3]:
-            seen[rng.random(len(seen)) < self.missing, column] = np.nan
-        return seen
+    def _seen(self, rng: np.random.Generator, *drawn: np.ndarray) -> np.ndarray:
+        parts = drawn[: 1 + bool(self.context)]  # Traits, and those of the queries.
+        return self.with_gaps(rng, np.concatenate(parts, axis=1))
 
 
 class Additive(World):

@@ -332,6 +332,12 @@ def test_a_ranker_takes_nan_where_fit_had_some():
         ranker.predict(infinite)
 
 
+def test_scikit_learn_is_told_whether_features_may_be_nan():
+    for settings, expected in ((None, True), ({"missing": 0}, False), ("wrong", True)):
+        tags = Ranker(settings=settings).__sklearn_tags__()
+        assert tags.input_tags.allow_nan == expected
+
+
 def test_numbers_are_told_as_short_texts():
     written = "--dataset=text\n--missing=-1.5\n--train_path=a.txt\n"
     config = run_file.settings(written, TrainingConfig)

@@ -320,8 +320,8 @@ class Ranker(Measured, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
-        settings = {"missing": AUTO, **(self.settings or {})}
-        tags.input_tags.allow_nan = settings["missing"] in KEPT_MISSING
+        given = self.settings if isinstance(self.settings, Mapping) else {}
+        tags.input_tags.allow_nan = given.get("missing", AUTO) in KEPT_MISSING
         return tags
 
     def _params(self) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def test_rows_and_lines_are_counted_past_blank_and_broken_lines(tmp_path):
     with pytest.raises(data.DataFormatError) as error:
         data.read_table(path, "label", "query")
     told = "row 2: column 'x' is nan, expected a finite number (neither NaN nor "
-    told += "infinity); `missing` lets features be NaN"
+    told += "infinity); `missing` lets features be NaN in training"
     assert str(error.value) == f"{path}:8: {told}"
     assert error.value.line == 8
 

@@ -131,7 +131,7 @@ def check_features(
         return
     row, column = np.argwhere(wrong)[0].tolist()
     name = f"`X` column {column}" if names is None else f"column {names[column]!r}"
-    hint = "" if missing else "; `missing` lets features be NaN"
+    hint = "" if missing else "; `missing` lets features be NaN in training"
     raise _not_finite(name, given[row, column], row, hint)
 
 
