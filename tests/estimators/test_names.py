@@ -218,7 +218,8 @@ def test_what_is_wrong_is_told_by_the_names_of_the_user(form, query):
     gap, apart = data.copy(), data[::-1].copy()
     gap[4, 1] = np.inf
     apart[[0, -1]] = apart[[-1, 0]]
-    ranker, make = tfr_ext.Ranker(**TINY, query=query), FRAMES[form]
+    ranker = tfr_ext.Ranker(**TINY, query=query, categories=())
+    make = FRAMES[form]
     told = {
         "Row 4 (from 0): column '1' is inf": (make(gap), given),
         ("sort them by column '3'" if query else "sort them by `qid`"): (

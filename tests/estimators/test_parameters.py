@@ -24,6 +24,8 @@ SEQUENCES = {
     "hidden_sizes": ("64, 32", (64, 32)),
     "feature_transforms": ("log1p,standard", ("log1p", "standard")),
     "metrics": ("ndcg_5, map", ("ndcg_5", "map")),
+    "categories": ("brand, size", ("brand", "size")),
+    "context": ("query, user", ("query", "user")),
 }
 MAPPINGS = ("loss_params", "settings")
 SCORERS = [

@@ -248,8 +248,8 @@ def test_a_request_of_another_width_is_refused(name, load, any_export):
 
 
 NAMED = data.ElwcFeatures(
-    (data.NumericFeature("2", 1), data.NumericFeature("1", 2)),
-    (data.NumericFeature("count", 1, is_integer=True),),
+    (data.Feature("2"), data.Feature("1", width=2)),
+    (data.Feature("count", is_integer=True),),
 )
 
 
@@ -311,9 +311,7 @@ def test_elwc_refuses_other_widths_and_kinds(load, wrong, told, named_export):
 
 def test_elwc_features_must_be_those_of_the_model(named_export):
     with pytest.raises(ValueError, match="must have 4 numbers, .* Received: 1"):
-        exporter.signatures(
-            named_export[0], data.ElwcFeatures((data.NumericFeature("1", 1),))
-        )
+        exporter.signatures(named_export[0], data.ElwcFeatures((data.Feature("1"),)))
 
 
 def test_training_exports_the_names_that_it_read(tmp_path):

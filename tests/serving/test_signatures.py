@@ -18,8 +18,8 @@ pytestmark = pytest.mark.stack_b
 PREDICT = "tensorflow/serving/predict"
 REGRESS = "tensorflow/serving/regress"
 NAMED = data.ElwcFeatures(
-    (data.NumericFeature("a", 1), data.NumericFeature("b", 2, is_integer=True)),
-    (data.NumericFeature("c", 1),),
+    (data.Feature("a"), data.Feature("b", width=2, is_integer=True)),
+    (data.Feature("c"),),
 )
 
 
@@ -36,9 +36,9 @@ class Given:
 
 def given_order(scores, mask, topn):
     found = signatures.signatures(Given())["rank"](
-        tf.constant(scores, tf.float32)[..., tf.newaxis],
-        tf.constant(mask),
-        tf.constant(topn, tf.int32),
+        float_features=tf.constant(scores, tf.float32)[..., tf.newaxis],
+        mask=tf.constant(mask),
+        topn=tf.constant(topn, tf.int32),
     )
     np.testing.assert_array_equal(
         found["scores"].numpy(),
@@ -151,9 +151,13 @@ def test_absent_features_are_missing_ones(missing):
         item = tf.train.Example.FromString(items[0])
         del item.features.feature[name]
         features[..., columns] = missing
-        raw = functions["serving_default"](tf.constant(features))["scores"].numpy()
+        raw = functions["serving_default"](float_features=tf.constant(features))[
+            "scores"
+        ].numpy()
         serialised = tf.constant([whole.SerializeToString()])
-        assert_same_scores(functions["elwc"](serialised)["scores"].numpy(), raw)
+        assert_same_scores(
+            functions["elwc"](examples=serialised)["scores"].numpy(), raw
+        )
         serialised = tf.constant([item.SerializeToString()])
         assert_same_scores(
             functions[REGRESS](serialised)["outputs"].numpy(), raw[0, :1]
@@ -232,8 +236,8 @@ def test_names_that_context_and_items_share_leave_no_signature_for_items(
 ):
     """In one proto, there would be one value for both."""
     features = data.ElwcFeatures(
-        (data.NumericFeature("age", 1), data.NumericFeature("b", 1)),
-        (data.NumericFeature("age", width),),
+        (data.Feature("age"), data.Feature("b")),
+        (data.Feature("age", width=width),),
     )
     model = models.model_builder(2 + width, models.MLPScorer([8])).build()
     version = exporter.export_ranker(model, str(tmp_path), elwc_features=features)

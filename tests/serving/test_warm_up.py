@@ -16,8 +16,8 @@ prediction_log_pb2 = pytest.importorskip(
     "tensorflow_serving.apis.prediction_log_pb2", reason="needs tensorflow-serving-api"
 )
 NAMED = data.ElwcFeatures(
-    (data.NumericFeature("a", 1), data.NumericFeature("b", 1, is_integer=True)),
-    (data.NumericFeature("c", 1),),
+    (data.Feature("a"), data.Feature("b", is_integer=True)),
+    (data.Feature("c"),),
 )
 
 

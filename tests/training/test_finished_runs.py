@@ -110,8 +110,8 @@ def test_several_runs_become_their_mean(runs, tmp_path):
 
 def test_the_names_of_elwc_features_are_columns(tmp_path):
     features = data.ElwcFeatures(
-        (data.NumericFeature("bm25", 1), data.NumericFeature("vector", 2)),
-        (data.NumericFeature("length", 1, is_integer=True),),
+        (data.Feature("bm25"), data.Feature("vector", width=2)),
+        (data.Feature("length", is_integer=True),),
     )
     model = models.model_builder(4, models.MLPScorer([8])).build()
     version = exporter.export_ranker(model, str(tmp_path), elwc_features=features)
@@ -125,7 +125,7 @@ def test_the_names_of_elwc_features_are_columns(tmp_path):
 
 def test_shards_without_names_leave_none(tmp_path):
     """Else a table to rank would be asked for columns that nobody named so."""
-    features = data.ElwcFeatures((data.NumericFeature("float_features", 3),))
+    features = data.ElwcFeatures((data.Feature("float_features", width=3),))
     model = models.model_builder(3, models.MLPScorer([8])).build()
     version = exporter.export_ranker(model, str(tmp_path), elwc_features=features)
     assert exporter.load_scorer(version).feature_names is None

@@ -11,9 +11,10 @@ from tfr_ext.data.batches.batching import (
 )
 from tfr_ext.data.batches.streamed_batches import StreamedBatches
 from tfr_ext.data.batches.streams import StreamedLists
-from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature, measure_features
+from tfr_ext.data.elwc.proto_features import ElwcFeatures, measure_features
 from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema, iter_elwc, read_elwc
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.labels import (
     BinomialLabels,
@@ -37,8 +38,9 @@ __all__ = [
     "ElwcFeatures",
     "ElwcReader",
     "ElwcSchema",
+    "Feature",
+    "FeatureSpec",
     "LabelTransform",
-    "NumericFeature",
     "RankingLists",
     "StreamedBatches",
     "StreamedLists",

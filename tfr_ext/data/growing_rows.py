@@ -12,6 +12,7 @@ from tfr_ext.data.lists import RankingLists
 # From this size on, memory comes in huge pages, as NumPy asks for its own arrays: the
 # first write to many small pages takes longer than to fill them.
 _HUGE_BYTES = 1 << 22
+_ARRAYS = ("labels", "label_distributions", "weights", "ids", "context_ids")
 
 
 class GrowingRows:
@@ -104,13 +105,13 @@ def concatenate(pieces: Iterable[RankingLists]) -> RankingLists:
     piece.
 
     Args:
-        pieces: at least one; all of one width, with label distributions and weights in
-            all of them or in none. Document ids and names of features are kept if all
-            pieces have them.
+        pieces: at least one; all of one width and spec, with label distributions and
+            weights in all of them or in none. Document ids and names of features are
+            kept if all pieces have them.
 
     Raises:
-        ValueError: If there is no piece, two pieces differ in their width or in the
-            names of their features, or a query is in two of them.
+        ValueError: If there is no piece, two pieces differ in their width, in the names
+            of their features or in their spec, or a query is in two of them.
 
     Examples:
         >>> piece = RankingLists(np.zeros([2, 3], np.float32), np.float32([1, 0]),
@@ -122,32 +123,33 @@ def concatenate(pieces: Iterable[RankingLists]) -> RankingLists:
         ([0, 2, 3], ['a', 'b'], [1.0, 0.0, 2.0])
     """
     features = GrowingRows()
-    labels: list[np.ndarray] = []
+    spec = None
     lengths: list[np.ndarray] = []
-    distributions: list[np.ndarray] = []
-    weights: list[np.ndarray] = []
+    # What `RankingLists` has beside features, by its name.
+    arrays: dict[str, list[np.ndarray]] = {name: [] for name in _ARRAYS}
     feature_names: set[tuple[str, ...] | None] = set()
     query_ids: dict[str, None] = {}  # in order
     doc_ids: list[str] | None = []
     for piece in pieces:
         width = piece.num_features
         if not lengths:
-            features = GrowingRows(width)
+            features, spec = GrowingRows(width), piece.spec
         if width != features.width:
             raise ValueError(
                 f"Lists of {width} features follow lists of {features.width}."
             )
+        if piece.spec != spec:
+            raise ValueError(f"Lists of {piece.spec} follow lists of {spec}.")
         features.append(piece.features)
         for query_id in piece.query_ids:
             if query_id in query_ids:
                 raise ValueError(f"Query {query_id!r} occurs twice.")
             query_ids[query_id] = None
-        labels.append(piece.labels)
         lengths.append(piece.lengths)
-        if piece.label_distributions is not None:
-            distributions.append(piece.label_distributions)
-        if piece.weights is not None:
-            weights.append(piece.weights)
+        for name, found in arrays.items():
+            array = getattr(piece, name)
+            if array is not None:
+                found.append(array)
         names = piece.feature_names
         feature_names.add(None if names is None else tuple(names))
         if doc_ids is not None:
@@ -157,10 +159,11 @@ def concatenate(pieces: Iterable[RankingLists]) -> RankingLists:
                 doc_ids += piece.doc_ids
     if not lengths:
         raise ValueError("There are no lists.")
-    if distributions and len(distributions) < len(lengths):
-        raise ValueError("Some lists have label distributions and others have none.")
-    if weights and len(weights) < len(lengths):
-        raise ValueError("Some lists have weights and others have none.")
+    for name, found in arrays.items():
+        if 0 < len(found) < len(lengths):
+            raise ValueError(
+                f"Some lists have {name.replace('_', ' ')} and others have none."
+            )
     known_names = sorted(names for names in feature_names if names is not None)
     if len(known_names) > 1:
         first, other = next(x for x in zip(*known_names[:2]) if x[0] != x[1])
@@ -169,11 +172,10 @@ def concatenate(pieces: Iterable[RankingLists]) -> RankingLists:
         )
     return RankingLists(
         features=features.whole(),
-        labels=np.concatenate(labels),
         row_splits=np.concatenate([[0], np.cumsum(np.concatenate(lengths))]),
         query_ids=list(query_ids),
         doc_ids=doc_ids,
-        label_distributions=np.concatenate(distributions) if distributions else None,
-        weights=np.concatenate(weights) if weights else None,
         feature_names=None if None in feature_names else known_names[0],
+        spec=spec,
+        **{name: np.concatenate(x) for name, x in arrays.items() if x},
     )

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import messages
-from tfr_ext.data.tables import frames, row_arrays
+from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.tables import category_columns, frames, row_arrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +32,12 @@ class RankingLists:
             loss takes the label-weighted average over a list, so that a weight that is
             constant in a list is that list's weight. Metrics do not use them.
         feature_names: `num_features` names, or None if the source has none.
+        ids: int64 array of shape `[num_items, spec.num_ids]`: the values of the
+            categories of items, as fingerprints, -1 if missing, -2 where there are no
+            more; None if items have none.
+        context_ids: int64 array of shape `[num_lists, spec.num_context_ids]`: those of
+            the categories of lists.
+        spec: what the features are; None if they are numbers of items.
 
     Examples:
         >>> lists = RankingLists(
@@ -53,6 +60,9 @@ class RankingLists:
     label_distributions: np.ndarray | None = None
     weights: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
+    ids: np.ndarray | None = None
+    context_ids: np.ndarray | None = None
+    spec: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
         """Checks that the arrays describe the same items."""
@@ -91,6 +101,15 @@ class RankingLists:
                 f"`feature_names` must name {self.num_features} features. "
                 f"Received: {len(names)}."
             )
+        for name, rows in (("ids", items), ("context_ids", self.num_lists)):
+            width = getattr(self.spec, f"num_{name}", 0)
+            found = getattr(self, name)
+            shape = (rows, width) if width else None
+            if (found if found is None else found.shape) != shape:
+                raise ValueError(
+                    f"`{name}` must have shape {shape}, by `spec`. Received: "
+                    f"{found if found is None else found.shape}."
+                )
 
     @classmethod
     def from_arrays(
@@ -104,6 +123,9 @@ class RankingLists:
         query_ids: Any = None,
         feature_names: Sequence[str] | None = None,
         missing: bool = False,
+        categories: Sequence[str] | str = (),
+        context: Sequence[str] = (),
+        spec: FeatureSpec | None = None,
     ) -> RankingLists:
         """Makes lists from arrays with one row per item.
 
@@ -126,6 +148,10 @@ class RankingLists:
                 `X` is a data frame.
             missing: whether features may be missing, and are then NaN. Only a model
                 takes them whose training had some.
+            categories: columns of a data frame that are categories, see
+                `from_dataframe`, or 'auto' for all of the types category and string.
+            context: columns of a data frame that have one value a list.
+            spec: what the columns are, as other lists know it, in place of both.
 
         Raises:
             ValueError: If shapes do not fit each other, both or neither of `group` and
@@ -152,12 +178,19 @@ class RankingLists:
             feature_names = tuple(frames.column_names(feature_names, where))
         if frames.is_frame(X):
             frame = frames.as_frame(X, "X")
-            names = list(frame.columns)
+            named = category_columns.found(frame, categories) if spec is None else ()
+            if named or len(context):
+                names = [name for name in frame.columns if name not in named]
+                spec = category_columns.features(frame, names, named, context)
+            names = list(frame.columns) if spec is None else spec.feature_names
             features = frames.matrix(frame, names, missing)
             feature_names = feature_names or tuple(names)
         else:
             features = row_arrays.matrix(X, feature_names, missing)
         given = row_arrays.fields(features, y, group, qid, weight, doc_ids, query_ids)
+        if spec is not None:
+            splits, query_ids = given["row_splits"], given["query_ids"]
+            given |= category_columns.fields(frame, spec, splits, query_ids)
         return cls(**given, feature_names=feature_names)
 
     @classmethod
@@ -170,6 +203,8 @@ class RankingLists:
         weight: str | None = None,
         doc_id: str | None = None,
         missing: bool = False,
+        categories: Sequence[str] | str = (),
+        context: Sequence[str] = (),
     ) -> RankingLists:
         """Makes lists from a data frame with one row per item.
 
@@ -186,9 +221,14 @@ class RankingLists:
             weight: column of the weights, `>= 0`.
             doc_id: column of the names of the items.
             missing: see `from_arrays`.
+            categories: columns whose values are names: texts, whole numbers, or lists
+                of up to 8 of them; 'auto' for all columns of the types category and
+                string. Their values become `ids`.
+            context: features, of either kind, that have one value a list: of the query,
+                the user or the device.
 
         Returns:
-            The lists, whose `feature_names` are those of the columns.
+            The lists, whose `feature_names` are those of the columns of numbers.
 
         Raises:
             ValueError: If a column is missing or has two uses, a value is not a finite
@@ -210,10 +250,49 @@ class RankingLists:
             (('price', 'in_stock'), [[20.0, 1.0], [35.5, 0.0], [9.0, 1.0]])
             >>> lists.lengths.tolist()
             [2, 1]
+            >>> lists = RankingLists.from_dataframe(
+            ...     df, label="clicked", query="query", categories=["title"])
+            >>> lists.features.shape, lists.ids.shape
+            ((3, 2), (3, 1))
         """
+        frame = frames.as_frame(df)
         columns = frames.Columns(label, query, features, weight, doc_id, missing)
         with messages.issuing_warnings():
-            return cls(**frames.fields(frames.as_frame(df), columns))
+            named = category_columns.found(frame, categories, columns.used)
+            columns = dataclasses.replace(columns, categories=named, context=context)
+            return cls.from_frame(frame, columns)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        columns: frames.Columns,
+        begun: dict[str, int] | None = None,
+        row_before: int = 0,
+    ) -> RankingLists:
+        """Makes the lists of a piece of a table.
+
+        Args:
+            frame: a pandas.DataFrame.
+            columns: what its columns mean.
+            begun: see `row_arrays.splits_of_ids`.
+            row_before: see `row_arrays.splits_of_ids`.
+
+        Raises:
+            ValueError: As `from_dataframe`.
+        """
+        spec = columns.spec
+        if spec is None and (columns.categories or columns.context):
+            numbers = frames.find_features(frame, columns)
+            spec = category_columns.features(
+                frame, numbers, columns.categories, columns.context
+            )
+            columns = dataclasses.replace(columns, features=spec.feature_names)
+        given = frames.fields(frame, columns, begun, row_before)
+        if spec is not None:
+            splits, query_ids = given["row_splits"], given["query_ids"]
+            given |= category_columns.fields(frame, spec, splits, query_ids)
+        return cls(**given)
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:
         """Returns some of the lists, in the given order.
@@ -240,15 +319,24 @@ class RankingLists:
             query_ids: the query of each list.
         """
         distributions, weights = self.label_distributions, self.weights
+        row_splits = np.concatenate([[0], np.cumsum(lengths)])
+        context_ids = self.context_ids
+        if context_ids is not None and len(items):
+            first = np.asarray(items)[np.minimum(row_splits[:-1], len(items) - 1)]
+            source = np.searchsorted(self.row_splits, first, "right") - 1
+            context_ids = context_ids[source]
         return RankingLists(
             features=self.features[items],
             labels=self.labels[items],
-            row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+            row_splits=row_splits,
             query_ids=query_ids,
             doc_ids=self.doc_ids and [self.doc_ids[i] for i in items],
             label_distributions=None if distributions is None else distributions[items],
             weights=None if weights is None else weights[items],
             feature_names=self.feature_names,
+            ids=None if self.ids is None else self.ids[items],
+            context_ids=context_ids,
+            spec=self.spec,
         )
 
     @property

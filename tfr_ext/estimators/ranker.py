@@ -48,8 +48,9 @@ class Ranker(Measured, BaseEstimator):
         model_: the Keras model, which takes `{'float_features', 'mask'}`.
         history_: per epoch, the loss and metrics in training and validation.
         best_epoch_: the epoch that was kept, counted from 1.
-        n_features_in_: number of features.
+        n_features_in_: number of features; of a data frame, of their columns.
         feature_names_in_: their names, if `X` was a data frame.
+        spec_: what the features are, if some are categories or of the context.
         max_label_: the highest label in training and validation.
         params_: the parameters of this `fit`. `predict` and `export` go by them, and
             `score` and `evaluate` measure by the present `monitor`, `metrics`, `gain`,
@@ -97,6 +98,8 @@ class Ranker(Measured, BaseEstimator):
         model_dir: str | None = None,
         settings: Mapping[str, Any] | None = None,
         model: str = "auto",
+        categories: Sequence[str] | str = "auto",
+        context: Sequence[str] = (),
     ):
         """Initialises the ranker; `fit` checks the parameters.
 
@@ -140,6 +143,11 @@ class Ranker(Measured, BaseEstimator):
             settings: any other setting of `tfr_ext.training.TrainingConfig` by its
                 name, such as `{'mixed_precision': 'bfloat16'}`.
             model: the scorer, such as 'auto', 'mlp' or 'transformer'.
+            categories: columns of a data frame whose values are names, such as brands:
+                texts, whole numbers, or lists of up to 8 of them. 'auto' for all of the
+                types category and string, () for none.
+            context: columns of a data frame that have one value a query, such as a
+                user's segment.
 
         Raises:
             ValueError: If Keras has another backend than TensorFlow.
@@ -190,15 +198,28 @@ class Ranker(Measured, BaseEstimator):
         params = self._params()
         config = as_settings.training_config(params)
         keeps = config.data.keeps_missing
-        lists = rows.lists(X, y, group, qid, sample_weight, self.query, missing=keeps)
-        columns = lists.feature_names
+        lists = rows.lists(
+            X,
+            y,
+            group,
+            qid,
+            sample_weight,
+            self.query,
+            missing=keeps,
+            categories=self.categories,
+            context=self.context,
+        )
+        spec, columns = lists.spec, lists.feature_names
+        if spec is not None:
+            columns = [feature.name for feature in spec.features]
         if eval_set is None and (eval_group is not None or eval_qid is not None):
             raise ValueError("`eval_group` and `eval_qid` need an `eval_set`.")
         if eval_set is None:
             splits = rows.held_out(lists, config)
         else:
             judged = rows.only_one(eval_set, eval_group, eval_qid)
-            valid = rows.lists(*judged, None, self.query, columns, "eval_set", keeps)
+            own = self.query, columns, "eval_set", keeps
+            valid = rows.lists(*judged, None, *own, spec=spec)
             splits = data_splits.Splits(lists, valid, valid)
         silent = config.verbose == "silent"
         quiet = messages.silent() if silent else contextlib.nullcontext()
@@ -220,12 +241,14 @@ class Ranker(Measured, BaseEstimator):
                 "model_": result.model,
                 "history_": dict(result.history),
                 "best_epoch_": result.best_epoch,
-                "n_features_in_": lists.num_features,
+                "n_features_in_": len(columns or ()) or lists.num_features,
                 "max_label_": max(lists.max_label, splits.valid.max_label),
                 "params_": {**params, "random_state": config.data.seed},
             }
         if columns is not None:
             fitted["feature_names_in_"] = np.array(columns, dtype=object)
+        if spec is not None:
+            fitted["spec_"] = spec
         others = {x: value for x, value in vars(self).items() if x not in saved.FITTED}
         self.__dict__ = {**others, **fitted}  # At once, whatever may interrupt it.
         return self
@@ -250,7 +273,10 @@ class Ranker(Measured, BaseEstimator):
         X, query = rows.taken(X), self.params_["query"]
         if group is None and qid is None and rows.query_of(X, query) is None:
             as_settings.check_single_items(self)
-            group = rows.any_groups(X)
+            # A list has one context.
+            spec = getattr(self, "spec_", None)
+            alone = spec is not None and any(x.context for x in spec.features)
+            group = rows.any_groups(X, 1) if alone else rows.any_groups(X)
         return self._scores(self._lists(X, None, group, qid))
 
     def save(self, directory: str) -> None:
@@ -288,7 +314,9 @@ class Ranker(Measured, BaseEstimator):
             The directory of the new version.
         """
         self._check_fitted()
+        spec = getattr(self, "spec_", None)
         names = getattr(self, "feature_names_in_", None)
+        names = names if spec is None else spec.feature_names
         config = as_settings.training_config(self.params_)
         about = {
             "loss": config.loss.loss,
@@ -301,6 +329,7 @@ class Ranker(Measured, BaseEstimator):
             self.max_label_,
             feature_names=None if names is None else list(names),
             about={"missing": config.data.missing, "models": [about]},
+            spec=spec,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -335,8 +364,11 @@ class Ranker(Measured, BaseEstimator):
         columns = getattr(self, "feature_names_in_", None)
         query = self.params_["query"]
         keeps = fills_missing(self.model_)
-        found = rows.lists(X, y, group, qid, None, query, columns, "X", keeps)
-        if found.num_features != self.n_features_in_:
+        spec = getattr(self, "spec_", None)
+        found = rows.lists(
+            X, y, group, qid, None, query, columns, "X", keeps, spec=spec
+        )
+        if spec is None and found.num_features != self.n_features_in_:
             raise ValueError(
                 f"X has {found.num_features} features, but {type(self).__name__} is "
                 f"expecting {self.n_features_in_} features as input."

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tfr_ext.core import checks
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import frames
+from tfr_ext.data.tables.category_columns import AUTO
 from tfr_ext.estimators import as_settings
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
@@ -67,6 +70,9 @@ def lists(
     columns: Sequence[str] | None = None,
     name: str = "X",
     missing: bool = False,
+    categories: Sequence[str] | str = (),
+    context: Sequence[str] = (),
+    spec: FeatureSpec | None = None,
 ) -> RankingLists:
     """Returns rows as lists.
 
@@ -80,6 +86,9 @@ def lists(
         columns: the features of a data frame, in order; all other columns by default.
         name: the name of `X` in messages, 'X' or 'eval_set'.
         missing: whether features may be missing, and are then NaN.
+        categories: the columns of a data frame that are categories, or 'auto'.
+        context: the columns of a data frame that have one value a list.
+        spec: what the features are, if it is known.
 
     Raises:
         ValueError: If the arguments do not fit each other, or all weights are 0.
@@ -112,8 +121,26 @@ def lists(
                     f"`X` lacks columns that `fit` had: {', '.join(lacking)}."
                 )
             X = X[list(columns)]
+        if categories != AUTO:
+            categories = _columns("categories", categories)
+        context = _columns("context", context)
+        if not frames.is_frame(X):
+            categories = () if categories == AUTO else categories
+            if len(categories) or len(context) or spec is not None:
+                raise ValueError(
+                    "`X` must be a data frame, since `categories` and `context` name "
+                    f"columns. Received: {type(X).__name__}."
+                )
         found = RankingLists.from_arrays(
-            X, y, group=group, qid=qid, weight=weight, missing=missing
+            X,
+            y,
+            group=group,
+            qid=qid,
+            weight=weight,
+            missing=missing,
+            categories=categories,
+            context=context,
+            spec=spec,
         )
         if found.weights is not None and not found.weights.any():
             raise ValueError(
@@ -122,10 +149,16 @@ def lists(
     return found
 
 
-def any_groups(X: Any) -> list[int]:
+def _columns(argument: str, names: Sequence[str]) -> list[str]:
+    """Returns the names of columns as texts."""
+    found = checks.elements(argument, names, lambda _, name: name, "columns")
+    return frames.column_names(found, f" in `{argument}`")
+
+
+def any_groups(X: Any, most: int = _ROWS) -> list[int]:
     """Returns list sizes for a model whose scores do not depend on the list."""
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    return [_ROWS] * (rows // _ROWS) + [rows % _ROWS] * (rows % _ROWS > 0)
+    return [most] * (rows // most) + [rows % most] * (rows % most > 0)
 
 
 def held_out(train: RankingLists, config: TrainingConfig) -> data_splits.Splits:

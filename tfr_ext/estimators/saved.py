@@ -12,11 +12,12 @@ import numpy as np
 
 from tfr_ext.core import json_files
 from tfr_ext.core.files import write_atomically
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.models import keras_file
 
 FITTED = (
     *("n_features_in_", "feature_names_in_", "max_label_", "best_epoch_"),
-    "params_",
+    *("params_", "spec_"),
 )
 """Attributes that `fit` sets, besides the model and its history."""
 
@@ -38,6 +39,9 @@ def write(directory: str, ranker: Any, params: Mapping[str, Any]) -> None:
     fitted = {name: getattr(ranker, name, None) for name in FITTED}
     names = fitted["feature_names_in_"]
     fitted["feature_names_in_"] = None if names is None else list(names)
+    spec = fitted.pop("spec_")
+    if spec is not None:
+        fitted["spec_"] = spec.to_json()
     about = {"versions": keras_file.versions(), "params": params}
     about.update(fitted=fitted, history=ranker.history_)
     text = json.dumps(about, indent=1, default=_plain)
@@ -63,7 +67,7 @@ def read(directory: str, kind: type[_T]) -> _T:
     keys = ("versions", "params", "fitted", "history")
     kinds: json_files.Kinds = dict.fromkeys(keys, (dict,))
     about = json_files.read_object(path, "Ranker.save", kinds)
-    fitted = about["fitted"]
+    fitted = {"spec_": None, **about["fitted"]}
     if {*fitted} != {*FITTED}:
         raise ValueError(
             f"{wrong}: 'fitted' must have {', '.join(FITTED)}. Found: "
@@ -74,6 +78,8 @@ def read(directory: str, kind: type[_T]) -> _T:
     except TypeError as error:
         raise ValueError(f"{wrong}: {error}") from error
     ranker.history_ = about["history"]
+    if fitted["spec_"] is not None:
+        fitted["spec_"] = FeatureSpec.from_json(fitted["spec_"])
     for name, value in fitted.items():
         if value is not None:
             array = name == "feature_names_in_"

@@ -10,6 +10,7 @@ from tfr_ext.models.batch_normalization import (
     ItemBatchNormalization,
     NormalizedDense,
 )
+from tfr_ext.models.categories import Category, encoded_inputs, vocabularies
 from tfr_ext.models.combination import (
     COMBINATIONS,
     CombinedScores,
@@ -62,6 +63,7 @@ __all__ = [
     "COMBINATIONS",
     "OUTPUT_ACTIVATIONS",
     "AttentionScorer",
+    "Category",
     "Clip",
     "CombinedScores",
     "CompactItems",
@@ -96,8 +98,10 @@ __all__ = [
     "TransformerScorer",
     "check_feature_transforms",
     "combined_model",
+    "encoded_inputs",
     "feature_spec",
     "feature_transforms",
     "model_builder",
+    "vocabularies",
     "with_expected_grade",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext.core import checks, masked, which_keras
-from tfr_ext.data.batches.batching import FEATURES, MASK
+from tfr_ext.data.batches.batching import MASK
 from tfr_ext.models import ranking_model, scorers
 
 # Share of a list's greatest score below which differences are rounding, which z-scores
@@ -151,15 +151,19 @@ def combined_model(
     """
     if not models:
         raise ValueError("There must be at least one model to combine.")
-    widths = [model.input[FEATURES].shape[-1] for model in models]
-    if len(set(widths)) > 1:
+    shapes = [
+        {name: x.shape[-1] for name, x in model.input.items() if name != MASK}
+        for model in models
+    ]
+    if any(shape != shapes[0] for shape in shapes):
+        widths = [" and ".join(map(str, shape.values())) for shape in shapes]
         raise ValueError(
             "Models that are combined must take the same features. Their numbers of "
-            f"features differ: {', '.join(map(str, widths))}."
+            f"features differ: {', '.join(widths)}."
         )
     inputs = {
-        FEATURES: tf.keras.Input([None, widths[0]], dtype=tf.float32, name=FEATURES),
-        MASK: tf.keras.Input([None], dtype=tf.bool, name=MASK),
+        name: tf.keras.Input(x.shape[1:], dtype=x.dtype, name=name)
+        for name, x in models[0].input.items()
     }
     # Keras wants other names for the models in one, and may not rename those given.
     parts = [

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfr_ext.core import checks
 from tfr_ext.models import batch_normalization, layers
-from tfr_ext.models.scorers import CompactScorer, ItemScorer
+from tfr_ext.models.scorers import EMBEDDED, CompactScorer, ItemScorer
 
 ACTIVATIONS = ["relu", "elu", "selu", "gelu", "swish", "softplus", "sigmoid", "tanh"]
 """Names of Keras activations that scorers accept: functions of a single unit."""
@@ -30,6 +30,14 @@ def sizes(argument: str, values: Sequence[int]) -> list[int]:
         return checks.at_least(argument, value, 1)
 
     return checks.elements(argument, values, size, "integers")
+
+
+def _concatenated(features: Sequence[Any]) -> Any:
+    """Returns the features side by side; a single one as it is."""
+    if len(features) == 1:
+        return features[0]
+    # A layer passes the mask on, unlike tf.concat.
+    return tf.keras.layers.Concatenate(axis=1, dtype="float32")(features)
 
 
 class NetworkScorer(ItemScorer):
@@ -120,11 +128,22 @@ class NetworkScorer(ItemScorer):
         example_features: dict[str, tf.Tensor],
         to_dense: bool = False,
     ) -> Any:
-        """Returns the joined features of the items, normalised if so set."""
-        x = self._joined(context_features, example_features)
-        return self._normalized(
-            x, "input_normalization", parts=to_dense, dtype="float32"
-        )
+        """Returns the joined features of the items, numbers normalised if so set."""
+        given = *sorted(context_features.items()), *sorted(example_features.items())
+        numbers = [x for key, x in given if not key.startswith(EMBEDDED)]
+        parts = [x for key, x in given if key.startswith(EMBEDDED)]
+        if numbers:
+            in_parts = to_dense and not parts
+            parts.insert(
+                0,
+                self._normalized(
+                    _concatenated(numbers),
+                    "input_normalization",
+                    parts=in_parts,
+                    dtype="float32",
+                ),
+            )
+        return _concatenated(parts)
 
     def _joined(
         self,
@@ -132,12 +151,8 @@ class NetworkScorer(ItemScorer):
         example_features: dict[str, tf.Tensor],
     ) -> tf.Tensor:
         """Returns all features of the items, `[items, features]`."""
-        features = [context_features[k] for k in sorted(context_features)]
-        features += [example_features[k] for k in sorted(example_features)]
-        x = features[0]
-        if len(features) > 1:  # a layer passes the mask on, unlike tf.concat
-            x = tf.keras.layers.Concatenate(axis=1, dtype="float32")(features)
-        return x
+        given = *sorted(context_features.items()), *sorted(example_features.items())
+        return _concatenated([x for _, x in given])
 
     def _hidden(self, x: Any, sizes: Sequence[int], to_dense: bool = False) -> Any:
         """Returns the outputs of hidden layers, each normalised and dropped out."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
 from tfr_ext.data.batches.batching import FEATURES, MASK
+from tfr_ext.data.features import FeatureSpec
+from tfr_ext.models.categories import encoded_inputs
 from tfr_ext.models.scorers import Preprocessor, Scorer
 
 
@@ -93,7 +97,12 @@ class RankingModelBuilder:
     """Builds models for batches of `tfr_ext.data`; see `model_builder`."""
 
     def __init__(
-        self, num_features: int, scorer: Scorer, transforms: Preprocessor | None = None
+        self,
+        num_features: int,
+        scorer: Scorer,
+        transforms: Preprocessor | None = None,
+        spec: FeatureSpec | None = None,
+        vocabularies: Mapping[str, np.ndarray] | None = None,
     ):
         """Initialises the builder.
 
@@ -101,6 +110,8 @@ class RankingModelBuilder:
             num_features: width of the feature vectors.
             scorer: the scorer of the items.
             transforms: transforms of the features before scoring; none by default.
+            spec: what the features are, if they are not only numbers.
+            vocabularies: see `tfr_ext.models.vocabularies`.
 
         Raises:
             ValueError: If Keras has another backend than TensorFlow.
@@ -109,23 +120,28 @@ class RankingModelBuilder:
         self._num_features = num_features
         self._scorer = scorer
         self._transforms = transforms
+        self._categories = spec, vocabularies
 
     def build(self) -> RankingModel:
         """Returns a new model."""
-        context: dict[str, tf.Tensor] = {}
-        features = tf.keras.Input(
-            [None, self._num_features], dtype=tf.float32, name=FEATURES
+        inputs, context, examples = encoded_inputs(
+            self._num_features, *self._categories
         )
-        mask = tf.keras.Input([None], dtype=tf.bool, name=MASK)
-        examples = {FEATURES: features}
-        if self._transforms is not None:
-            context, examples = self._transforms(context, examples, mask)
+        mask = inputs[MASK]
+        if self._transforms is not None and FEATURES in examples:
+            numbers = {FEATURES: examples.pop(FEATURES)}
+            _, numbers = self._transforms({}, numbers, mask)
+            examples |= numbers
         outputs = self._scorer(context, examples, mask)
-        return RankingModel({FEATURES: features, MASK: mask}, outputs, name="ranker")
+        return RankingModel(inputs, outputs, name="ranker")
 
 
 def model_builder(
-    num_features: int, scorer: Scorer, transforms: Preprocessor | None = None
+    num_features: int,
+    scorer: Scorer,
+    transforms: Preprocessor | None = None,
+    spec: FeatureSpec | None = None,
+    vocabularies: Mapping[str, np.ndarray] | None = None,
 ) -> RankingModelBuilder:
     """Returns a builder of models for batches of `tfr_ext.data`.
 
@@ -135,10 +151,13 @@ def model_builder(
             Ranking.
         transforms: transforms of the features inside the model, before scoring, such as
             those that `feature_transforms` returns. None by default.
+        spec: what the features are, if they are not only numbers.
+        vocabularies: what `tfr_ext.models.vocabularies` returned.
 
     Returns:
         A builder of models that take `{'float_features': [batch, list, features],
-        'mask': [batch, list]}` and return scores `[batch, list]`.
+        'mask': [batch, list]}`, and 'ids' and 'context_ids' as `spec` says, and return
+        scores `[batch, list]`.
 
     Examples:
         >>> from tfr_ext.models import MLPScorer
@@ -147,7 +166,7 @@ def model_builder(
         >>> model({'float_features': features, 'mask': tf.ones([2, 3], bool)}).shape
         TensorShape([2, 3])
     """
-    return RankingModelBuilder(num_features, scorer, transforms)
+    return RankingModelBuilder(num_features, scorer, transforms, spec, vocabularies)
 
 
 def feature_spec(num_features: int) -> tf.io.FixedLenFeature:

@@ -19,6 +19,9 @@ from tfr_ext.models import layers
 # lowest score.
 PADDING_SCORE = math.log(1e-10)
 
+# How the names of features begin that are embeddings, which are not normalised.
+EMBEDDED = "embedded_"
+
 Features = dict[str, tf.Tensor]
 # Maps context features, example features and the mask of real items to scores
 # `[batch, list]`, or to logits of grades `[batch, list, grades]`.

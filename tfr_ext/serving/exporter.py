@@ -15,17 +15,20 @@ from tfr_ext.core.files import folder_aside, without_wildcards
 from tfr_ext.core.messages import say
 from tfr_ext.core.system.process_state import gradients_kept_in
 from tfr_ext.data.batches.batching import FEATURES, score_lists
-from tfr_ext.data.elwc.features import ElwcFeatures
+from tfr_ext.data.elwc.proto_features import ElwcFeatures
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.combination import combined_model
 from tfr_ext.serving import model_file, warm_up
-from tfr_ext.serving.model_file import float_features
+from tfr_ext.serving.model_file import protos_of
 from tfr_ext.serving.signatures import (
+    IDS_SIGNATURE,
     MASKED_SIGNATURE,
     REGRESS_SIGNATURE,
     SCORES,
     fills_missing,
     signatures,
+    width_of,
 )
 from tfr_ext.settings.data_config import AUTO
 
@@ -55,6 +58,7 @@ def export_ranker(
     about: Mapping[str, Any] | None = None,
     check: Callable[[ExportedScorer], None] = lambda scorer: None,
     combination: str = "mean",
+    spec: FeatureSpec | None = None,
 ) -> str:
     """Exports a ranker as the next version in `export_dir`.
 
@@ -75,6 +79,7 @@ def export_ranker(
         check: called with the export before it appears; an error prevents it.
         combination: how several models are combined, see
             `tfr_ext.models.CombinedScores`.
+        spec: what the features are, if they are not only numbers.
 
     Returns:
         The directory of the version.
@@ -93,9 +98,9 @@ def export_ranker(
         variable if which_keras.IS_KERAS_2 else variable.value
         for variable in model.variables
     ]
-    num_features = model.input[FEATURES].shape[-1]
-    in_protos = elwc_features or float_features(num_features)
-    functions = signatures(model, elwc_features)
+    num_features = width_of(model)
+    in_protos = elwc_features or protos_of(num_features, spec)
+    functions = signatures(model, elwc_features, spec)
     with folder_aside(export_dir) as aside:
         tf.saved_model.save(module, aside, signatures=functions)
         if REGRESS_SIGNATURE in functions:
@@ -105,13 +110,14 @@ def export_ranker(
             if in_protos.shared_names:
                 why = f"context and items share the names {in_protos.shared_names}"
             say(f"The export has no signature for single items (regress): {why}.")
-        warm_up.write(aside, functions, num_features, in_protos)
+        warm_up.write(aside, functions, num_features, in_protos, spec)
         model_file.write(
             aside,
             num_features,
             max_label,
             feature_names,
             elwc_features,
+            spec,
             functions,
             {"takes_missing": fills_missing(model), **(about or {})},
         )
@@ -152,6 +158,7 @@ class ExportedScorer:
         feature_names: names of the features, if the export says so.
         takes_missing: whether features may be NaN, which says that they are missing.
         missing: the setting of its training that says what becomes of them.
+        spec: what the features are, if they are not only numbers.
     """
 
     def __init__(self, directory: str):
@@ -174,10 +181,12 @@ class ExportedScorer:
                 f"The SavedModel in {directory} has no signature {MASKED_SIGNATURE!r}. "
                 f"It has: {', '.join(self._loaded.signatures) or 'none'}."
             )
-        self._masked = self._loaded.signatures[MASKED_SIGNATURE]
-        spec = self._masked.structured_input_signature[1][FEATURES]
-        self.num_features = spec.shape[-1]
         about = model_file.read(directory)
+        self.spec: FeatureSpec | None = about.get("features")
+        name = MASKED_SIGNATURE if self.spec is None else IDS_SIGNATURE
+        self._scored = self._loaded.signatures[name]
+        inputs = self._scored.structured_input_signature[1]
+        self.num_features = inputs[FEATURES].shape[-1] if FEATURES in inputs else 0
         self.max_label: float | None = about.get("max_label")
         self.feature_names: list[str] | None = about.get("feature_names")
         self.takes_missing: bool = about.get("takes_missing", False)
@@ -194,7 +203,7 @@ class ExportedScorer:
             tf.errors.InvalidArgumentError: If a feature is NaN, unless `takes_missing`.
         """
         return score_lists(
-            lambda x: self._masked(**{k: tf.constant(v) for k, v in x.items()})[SCORES],
+            lambda x: self._scored(**{k: tf.constant(v) for k, v in x.items()})[SCORES],
             lists,
             batch_size,
         )

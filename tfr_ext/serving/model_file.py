@@ -12,7 +12,8 @@ import tensorflow as tf
 from tfr_ext.core import json_files
 from tfr_ext.core.files import text_file
 from tfr_ext.data.batches.batching import FEATURES
-from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature
+from tfr_ext.data.elwc.proto_features import ElwcFeatures
+from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.version import __version__
 
 # Where a SavedModel keeps files that TensorFlow does not read.
@@ -28,6 +29,7 @@ def write(
     max_label: float | None,
     feature_names: Sequence[str] | None,
     elwc_features: ElwcFeatures | None,
+    spec: FeatureSpec | None,
     signatures: Iterable[str],
     about: Mapping[str, Any],
 ) -> None:
@@ -39,13 +41,15 @@ def write(
         max_label: the highest grade of the collection, if it is known.
         feature_names: the names of the features in order, if they have any.
         elwc_features: what they are called in ELWC protos, if they have names there.
+        spec: what they are, if they are not only numbers.
         signatures: names of the signatures.
         about: further entries.
     """
     names = None if feature_names is None else list(feature_names)
     if names is None and elwc_features is not None:
-        if elwc_features.columns != float_features(num_features).columns:
-            names = elwc_features.columns
+        columns = elwc_features.spec.feature_names
+        if columns != float_features(num_features).spec.feature_names:
+            names = columns
     content = {
         "num_features": num_features,
         "feature_names": names,
@@ -55,6 +59,7 @@ def write(
             "examples": [_described(f) for f in elwc_features.examples],
             "context": [_described(f) for f in elwc_features.context],
         },
+        **_of_spec(spec),
         "max_label": max_label,
         "label_range": None if max_label is None else [0, max_label],
         "signatures": sorted(signatures),
@@ -67,6 +72,13 @@ def write(
         file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
+def _of_spec(spec: FeatureSpec | None) -> dict[str, Any]:
+    if spec is None or spec.is_numeric:
+        return {}
+    inputs = {feature.name: name for feature, name in spec.inputs}
+    return {"features": spec.to_json(), "inputs": inputs}
+
+
 def float_features(num_features: int, missing_value: float = 0.0) -> ElwcFeatures:
     """Returns the features in protos if they have no names of their own.
 
@@ -74,8 +86,26 @@ def float_features(num_features: int, missing_value: float = 0.0) -> ElwcFeature
         num_features: width of the features.
         missing_value: what they become if they are absent.
     """
-    feature = NumericFeature(FEATURES, num_features)
-    return ElwcFeatures((feature,), missing_value=missing_value)
+    return ElwcFeatures(
+        (Feature(FEATURES, width=num_features),), missing_value=missing_value
+    )
+
+
+def protos_of(
+    num_features: int, spec: FeatureSpec | None, missing_value: float = 0.0
+) -> ElwcFeatures:
+    """Returns what features are called in protos, unless these were read.
+
+    With categories, they have the names that they have elsewhere.
+
+    Args:
+        num_features: how many numbers there are.
+        spec: what the features are, if they are not only numbers.
+        missing_value: what numbers become if they are absent.
+    """
+    if spec is None or spec.is_numeric:
+        return float_features(num_features, missing_value)
+    return ElwcFeatures.of(spec, missing_value)
 
 
 def read(version: str) -> dict[str, Any]:
@@ -94,6 +124,8 @@ def read(version: str) -> dict[str, Any]:
         content = json_files.read_object(
             path, _WRITER, {"max_label": _NUMBER, "feature_names": (list, type(None))}
         )
+        if "features" in content:
+            content["features"] = FeatureSpec.from_json(content["features"])
         if "max_label" not in content:
             raise ValueError(f"{path}: there is no 'max_label'.")
         highest, names = content["max_label"], content.get("feature_names")
@@ -110,7 +142,7 @@ def read(version: str) -> dict[str, Any]:
     return content
 
 
-def _described(feature: NumericFeature) -> dict[str, Any]:
+def _described(feature: Feature) -> dict[str, Any]:
     return {
         "name": feature.name,
         "width": feature.width,

@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from tfr_ext.core.messages import say
 from tfr_ext.core.system import lock
+from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.models.combination import combined_model
 from tfr_ext.serving import exporter, parity
-from tfr_ext.serving.model_file import float_features
+from tfr_ext.serving.model_file import protos_of
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
 
@@ -39,6 +40,14 @@ class ExportedRun:
         """The directory of the run."""
         assert self.config.model_dir is not None
         return self.config.model_dir
+
+    @property
+    def protos(self) -> ElwcFeatures:
+        """What its features are called in ELWC protos."""
+        train, missing_value = self.splits.train, self.config.data.missing_value
+        return self.splits.elwc_features or protos_of(
+            train.num_features, train.spec, missing_value
+        )
 
     def about(self) -> dict[str, Any]:
         """Returns the entries of `model.json` about the run."""
@@ -96,13 +105,11 @@ def export_models(
             model,
             export_dir,
             max(highest),
-            first.splits.elwc_features
-            or float_features(
-                first.splits.train.num_features, first.config.data.missing_value
-            ),
+            first.protos,
             first.splits.train.feature_names,
             {**about, "models": [run.about() for run in runs]},
             _check(runs, model),
+            spec=first.splits.train.spec,
         )
 
 
@@ -112,11 +119,12 @@ def _check_features(first: ExportedRun, other: ExportedRun) -> None:
         (
             run.splits.train.num_features,
             run.splits.train.feature_names,
-            run.splits.elwc_features or float_features(run.splits.train.num_features),
+            run.splits.train.spec,
+            dataclasses.replace(run.protos, missing_value=0.0),
         )
         for run in (first, other)
     ]
-    for what, one, two in zip(("number", "names", "names in ELWC"), *features):
+    for what, one, two in zip(("number", "names", "kinds", "names in ELWC"), *features):
         if one != two:
             raise ValueError(
                 "Runs that are exported as one must be trained on the same features. "

@@ -5,16 +5,24 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.data.batches.batching import FEATURES, MASK
-from tfr_ext.data.elwc.features import ElwcFeatures
+from tfr_ext.data.batches.batching import (
+    CONTEXT_IDS,
+    FEATURES,
+    IDS,
+    MASK,
+    input_signature,
+)
+from tfr_ext.data.elwc.proto_features import ElwcFeatures
+from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.fingerprints import MISSING, fingerprint, several
 from tfr_ext.models import layers
 from tfr_ext.models.transforms.fitted_transforms import FillMissing
-from tfr_ext.serving.model_file import float_features
+from tfr_ext.serving.model_file import protos_of
 
 SCORES = "scores"
 ORDER, TOPN = "order", "topn"
@@ -22,6 +30,7 @@ DEFAULT_SIGNATURE = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 MASKED_SIGNATURE = "masked"
 RANK_SIGNATURE = "rank"
 ELWC_SIGNATURE = "elwc"
+IDS_SIGNATURE = "ids"
 # The names that TensorFlow Ranking gives them in its own exports.
 PREDICT_SIGNATURE = tf.saved_model.PREDICT_METHOD_NAME
 REGRESS_SIGNATURE = tf.saved_model.REGRESS_METHOD_NAME
@@ -45,16 +54,19 @@ class ScoringModel(Protocol):
 
 
 def signatures(
-    model: ScoringModel, elwc_features: ElwcFeatures | None = None
+    model: ScoringModel,
+    elwc_features: ElwcFeatures | None = None,
+    spec: FeatureSpec | None = None,
 ) -> dict[str, Callable]:
     """Returns the functions with which a ranker is served.
 
-    They take lists of any size. Padding gets the lowest finite float, so that it sorts
-    last. A request fails with a `tf.errors.InvalidArgumentError` if a feature has
-    another width or type, or is NaN at a real item; what padding holds does not matter.
-    A model that fills in missing features takes NaN, and refuses infinity. A feature
-    that a proto lacks is `elwc_features.missing_value`, as in training, or 0 if that is
-    NaN and the model fills in nothing.
+    They take lists of any size, as keyword arguments. Padding gets the lowest finite
+    float, so that it sorts last. A request fails with a
+    `tf.errors.InvalidArgumentError` if a feature has another width or type, or is NaN
+    at a real item; what padding holds does not matter. A model that fills in missing
+    features takes NaN, and refuses infinity. A number that a proto lacks is
+    `elwc_features.missing_value`, as in training, or 0 if that is NaN and the model
+    fills in nothing.
 
     *   `serving_default`: `float_features` `[batch, list, features]`, all items real.
     *   `masked`: `float_features` and `mask` `[batch, list]`, True at real items.
@@ -67,109 +79,170 @@ def signatures(
         out if the score of an item depends on the other items of its list, or if a
         feature of the context has the name of one of the examples.
 
+    With categories, the first three take `float_features` only if there are numbers,
+    and a text for each category, under its name in `spec.inputs`: `[batch, list]`, or
+    `[batch, list, values]` if an item may have several; of the context without `list`.
+    The empty text is a missing value. One more signature, `ids`, takes what a batch
+    has: `float_features`, `mask`, `ids` and `context_ids`.
+
     The last two are named as in TensorFlow Ranking's own exports, and return `outputs`:
     `[batch, list]` and `[batch]`. The others return `scores` `[batch, list]`. `rank`
     also returns `order` `[batch, list]`: the positions of the `topn` best items, the
     best first, items with equal scores by position, and then -1.
 
     Args:
-        model: a model of `{'float_features', 'mask'}`.
-        elwc_features: what the features of an item are called in the protos;
-            `float_features` of the examples by default, missing where it is absent.
+        model: a model of `{'float_features', 'mask'}`, or of the inputs of `spec`.
+        elwc_features: what the features of an item are called in the protos; if left
+            out, as in `spec`, or else `float_features` of the examples, missing where
+            it is absent.
+        spec: what the features are, if they are not only numbers.
 
     Raises:
         ValueError: If they are not as many numbers as the model takes.
     """
-    num_features = model.input[FEATURES].shape[-1]
-    in_protos = elwc_features or float_features(num_features, math.nan)
-    if in_protos.num_features != num_features:
+    num_features = width_of(model)
+    in_protos = elwc_features or protos_of(num_features, spec, math.nan)
+    if in_protos.spec.num_features != num_features:
         raise ValueError(
             f"`elwc_features` must have {num_features} numbers, which the model takes. "
-            f"Received: {in_protos.num_features}."
+            f"Received: {in_protos.spec.num_features}."
         )
     fills = fills_missing(model)
     if not fills and math.isnan(in_protos.missing_value):
         in_protos = dataclasses.replace(in_protos, missing_value=0.0)
-    features_spec = tf.TensorSpec([None, None, num_features], tf.float32, FEATURES)
-    mask_spec = tf.TensorSpec([None, None], tf.bool, MASK)
+    of_batch = input_signature(num_features, spec)
+    mask_spec = of_batch.pop(MASK)
+    of_batch = {k: tf.TensorSpec(x.shape, x.dtype, k) for k, x in of_batch.items()}
+    request = request_signature(num_features, spec)
 
-    def scored(features: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    def scored(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         # Servers do not check the shapes of a signature, and a single feature would be
         # broadcast.
-        features = _checked(features, [None, None, num_features])
-        mask = _checked(mask, [None, None])
-        fits = tf.debugging.assert_equal(
-            tf.shape(mask), tf.shape(features)[:2], "mask must be [batch, list]."
-        )
-        with tf.control_dependencies([fits]):
-            wrong = tf.math.is_nan if not fills else tf.math.is_inf
-            unknown = tf.where(wrong(features) & mask[..., tf.newaxis])
-        checked = tf.debugging.Assert(
-            tf.equal(tf.size(unknown), 0),
-            [
-                f"{'infinite' if fills else 'NaN'} feature; its list, item and "
-                "feature, counted from 0:",
-                unknown[:1],
-            ],
-        )
-        with tf.control_dependencies([checked]):
+        mask = _checked(inputs[MASK], [None, None])
+        checked, fine = {}, []
+        for key, spec_of in of_batch.items():
+            x = checked[key] = _checked(inputs[key], spec_of.shape.as_list())
+            rank = spec_of.shape.rank - 1  # The context has no items.
+            fine.append(
+                tf.debugging.assert_equal(
+                    tf.shape(mask)[:rank], tf.shape(x)[:rank], f"mask must fit {key}."
+                )
+            )
+        if FEATURES in checked:
+            with tf.control_dependencies(fine):
+                wrong = tf.math.is_nan if not fills else tf.math.is_inf
+                unknown = tf.where(wrong(checked[FEATURES]) & mask[..., tf.newaxis])
+            fine.append(
+                tf.debugging.Assert(
+                    tf.equal(tf.size(unknown), 0),
+                    [
+                        f"{'infinite' if fills else 'NaN'} feature; its list, item and "
+                        "feature, counted from 0:",
+                        unknown[:1],
+                    ],
+                )
+            )
+        with tf.control_dependencies(fine):
             mask = tf.identity(mask)
-        scores = model({FEATURES: features, MASK: mask}, training=False)
+        scores = model({**checked, MASK: mask}, training=False)
         return tf.where(mask, scores, scores.dtype.min)
 
-    @tf.function(input_signature=[features_spec])
-    def serving_default(float_features: tf.Tensor) -> dict[str, tf.Tensor]:
-        everything = tf.ones(tf.shape(float_features)[:2], tf.bool)
-        return {SCORES: scored(float_features, everything)}
+    def encoded(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns a request as the inputs of the model."""
+        return _with_ids(inputs, spec)
 
-    @tf.function(input_signature=[features_spec, mask_spec])
-    def masked(float_features: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {SCORES: scored(float_features, mask)}
+    def serving_default(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        of_items = next(x for k, x in inputs.items() if request[k].shape.rank > 1)
+        inputs[MASK] = tf.ones(tf.shape(of_items)[:2], tf.bool)
+        return {SCORES: scored(encoded(inputs))}
 
-    @tf.function(
-        input_signature=[
-            features_spec,
-            mask_spec,
-            tf.TensorSpec([None], tf.int32, TOPN),
-        ]
-    )
-    def rank(
-        float_features: tf.Tensor, mask: tf.Tensor, topn: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        scores = scored(float_features, mask)
-        return {SCORES: scores, ORDER: _best_first(scores, mask, topn)}
+    def masked(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {SCORES: scored(encoded(inputs))}
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def rank(topn: tf.Tensor, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        scores = scored(encoded(inputs))
+        return {SCORES: scores, ORDER: _best_first(scores, inputs[MASK], topn)}
+
     def elwc(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {SCORES: scored(*in_protos.parse(examples))}
+        return {SCORES: scored(in_protos.parse(examples))}
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None], tf.string, tf.saved_model.PREDICT_INPUTS)
-        ]
-    )
     def predict(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {tf.saved_model.PREDICT_OUTPUTS: scored(*in_protos.parse(inputs))}
+        return {tf.saved_model.PREDICT_OUTPUTS: scored(in_protos.parse(inputs))}
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None], tf.string, tf.saved_model.REGRESS_INPUTS)
-        ]
-    )
     def regress(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = in_protos.parse_items(inputs)[:, tf.newaxis]
-        scores = scored(features, tf.ones(tf.shape(features)[:2], tf.bool))
+        scores = scored(in_protos.parse_items(inputs))
         return {tf.saved_model.REGRESS_OUTPUTS: scores[:, 0]}
 
-    found = {
-        DEFAULT_SIGNATURE: serving_default,
-        MASKED_SIGNATURE: masked,
-        RANK_SIGNATURE: rank,
-        ELWC_SIGNATURE: elwc,
-        PREDICT_SIGNATURE: predict,
+    def ids(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {SCORES: scored(inputs)}
+
+    with_mask = {**request, MASK: tf.TensorSpec(mask_spec.shape, tf.bool, MASK)}
+    topn = {TOPN: tf.TensorSpec([None], tf.int32, TOPN)}
+    protos = {
+        name: {name: tf.TensorSpec([None], tf.string, name)}
+        for name in ("examples", tf.saved_model.PREDICT_INPUTS)
     }
+    found = {
+        DEFAULT_SIGNATURE: (serving_default, request),
+        MASKED_SIGNATURE: (masked, with_mask),
+        RANK_SIGNATURE: (rank, {**with_mask, **topn}),
+        ELWC_SIGNATURE: (elwc, protos["examples"]),
+        PREDICT_SIGNATURE: (predict, protos[tf.saved_model.PREDICT_INPUTS]),
+    }
+    if spec is not None and not spec.is_numeric:
+        found[IDS_SIGNATURE] = ids, {**of_batch, MASK: with_mask[MASK]}
     if not in_protos.shared_names and not looks_across_lists(model):
-        found[REGRESS_SIGNATURE] = regress
+        found[REGRESS_SIGNATURE] = regress, protos[tf.saved_model.REGRESS_INPUTS]
+    return {
+        name: tf.function(function).get_concrete_function(**specs)
+        for name, (function, specs) in found.items()
+    }
+
+
+def width_of(model: ScoringModel) -> int:
+    """Returns how many numbers of an item a model takes."""
+    return model.input[FEATURES].shape[-1] if FEATURES in model.input else 0
+
+
+def request_signature(
+    num_features: int, spec: FeatureSpec | None
+) -> dict[str, tf.TensorSpec]:
+    """Returns the inputs of a request, without the mask, see `signatures`."""
+    inputs = {}
+    if num_features or spec is None:
+        shape = [None, None, num_features]
+        inputs[FEATURES] = tf.TensorSpec(shape, tf.float32, FEATURES)
+    for feature, name in spec.inputs if spec else ():
+        shape = [None] * (1 + (not feature.context) + (feature.width > 1))
+        inputs[name] = tf.TensorSpec(shape, tf.string, name)
+    return inputs
+
+
+def _with_ids(
+    inputs: Mapping[str, tf.Tensor], spec: FeatureSpec | None
+) -> dict[str, tf.Tensor]:
+    """Returns inputs with ids in place of texts."""
+    found = {key: inputs[key] for key in (FEATURES, MASK) if key in inputs}
+    parts: dict[str, list[tf.Tensor]] = {IDS: [], CONTEXT_IDS: []}
+    for feature, name in spec.inputs if spec else ():
+        rank = 1 + (not feature.context) + (feature.width > 1)
+        texts = _checked(inputs[name], [None] * rank)
+        if feature.is_integer:
+            texts = tf.strings.regex_replace(texts, r"\.0+$", "")
+        found_ids = fingerprint(texts)
+        if feature.width == 1:
+            found_ids = found_ids[..., tf.newaxis]
+        else:
+            found_ids = found_ids[..., : feature.width]
+            fill = feature.width - tf.shape(found_ids)[-1]
+            paddings = [[0, 0]] * (rank - 1) + [[0, fill]]
+            found_ids = tf.pad(found_ids, paddings, constant_values=MISSING)
+            shape = [None] * (rank - 1) + [feature.width]
+            found_ids = several(tf.ensure_shape(found_ids, shape))
+        parts[CONTEXT_IDS if feature.context else IDS].append(found_ids)
+    for key, several_ids in parts.items():
+        if several_ids:
+            found[key] = tf.concat(several_ids, axis=-1)
     return found
 
 
@@ -177,14 +250,12 @@ def fills_missing(model: ScoringModel) -> bool:
     """Returns whether a model takes features that are NaN, which are missing.
 
     Args:
-        model: a model of `{'float_features', 'mask'}`. Of one that combines several,
-            all must.
+        model: a model of the inputs of a batch. Of one that combines several, all must.
     """
     if not any(isinstance(layer, FillMissing) for layer in layers.all_layers(model)):
         return False
-    num_features = model.input[FEATURES].shape[-1]
-    unknown = np.full([1, 2, num_features], np.nan, np.float32)
-    return bool(np.isfinite(_scores(model, unknown)).all())
+    unknown = np.full([1, 2, width_of(model)], np.nan, np.float32)
+    return bool(np.isfinite(_scores(model, _drawn(model, unknown))).all())
 
 
 def looks_across_lists(model: ScoringModel) -> bool:
@@ -194,25 +265,44 @@ def looks_across_lists(model: ScoringModel) -> bool:
     another score alone.
 
     Args:
-        model: a model of `{'float_features', 'mask'}`.
+        model: a model of the inputs of a batch.
     """
     if layers.declares_across_lists(model):
         return True
     rng = np.random.default_rng(0)
-    num_features = model.input[FEATURES].shape[-1]
     for spread in _SPREADS:
-        lists = rng.normal(0, spread, [4, 6, num_features]).astype(np.float32)
-        together = _scores(model, lists)
-        alone = _scores(model, lists.reshape(-1, 1, num_features)).reshape(4, 6)
+        lists = rng.normal(0, spread, [4, 6, width_of(model)]).astype(np.float32)
+        inputs = _drawn(model, lists, rng)
+        together = _scores(model, inputs)
+        apart = {
+            key: np.repeat(x, 6, axis=0)
+            if key == CONTEXT_IDS
+            else x.reshape(24, 1, *x.shape[2:])
+            for key, x in inputs.items()
+        }
+        alone = _scores(model, apart).reshape(4, 6)
         scale = np.abs(together).max(initial=1e-30)
         if not np.allclose(together, alone, rtol=0, atol=1e-2 * scale):
             return True
     return False
 
 
-def _scores(model: ScoringModel, features: np.ndarray) -> np.ndarray:
-    mask = tf.ones(features.shape[:2], tf.bool)
-    return np.asarray(model({FEATURES: tf.constant(features), MASK: mask}))
+def _drawn(
+    model: ScoringModel, features: np.ndarray, rng: Any = None
+) -> dict[str, np.ndarray]:
+    """Returns inputs of a model with some features, and values of its categories."""
+    inputs = {FEATURES: features, MASK: np.ones(features.shape[:2], bool)}
+    keys = [layer.keys for layer in layers.all_layers(model) if hasattr(layer, "keys")]
+    known = np.concatenate([np.asarray(x) for x in keys] or [np.zeros(1, np.int64)])
+    rng = rng or np.random.default_rng(0)
+    for key, shape in ((IDS, features.shape[:2]), (CONTEXT_IDS, features.shape[:1])):
+        if key in model.input:
+            inputs[key] = rng.choice(known, [*shape, model.input[key].shape[-1]])
+    return {key: x for key, x in inputs.items() if key in model.input}
+
+
+def _scores(model: ScoringModel, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.asarray(model({key: tf.constant(x) for key, x in inputs.items()}))
 
 
 def _checked(tensor: tf.Tensor, shape: list[int | None]) -> tf.Tensor:

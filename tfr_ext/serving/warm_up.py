@@ -15,9 +15,10 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework import tensor_pb2
 
-from tfr_ext.data.batches.batching import FEATURES, MASK
-from tfr_ext.data.elwc.features import ElwcFeatures, NumericFeature
+from tfr_ext.data.batches.batching import MASK, input_signature
 from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.data.elwc.proto_features import ElwcFeatures
+from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.serving import model_file, signatures
 
 _NAME = "tf_serving_warmup_requests"
@@ -43,7 +44,11 @@ _MESSAGES = {
 
 
 def write(
-    version: str, names: Iterable[str], num_features: int, in_protos: ElwcFeatures
+    version: str,
+    names: Iterable[str],
+    num_features: int,
+    in_protos: ElwcFeatures,
+    spec: FeatureSpec | None = None,
 ) -> None:
     """Writes a request for each signature.
 
@@ -52,15 +57,19 @@ def write(
         names: names of its signatures.
         num_features: width of the features.
         in_protos: what the features are called in protos.
+        spec: what the features are, if they are not only numbers.
     """
     folder = os.path.join(version, model_file.EXTRA)
     os.makedirs(folder, exist_ok=True)
     with tf.io.TFRecordWriter(os.path.join(folder, _NAME)) as writer:
         for name in names:
-            writer.write(_log(name, num_features, in_protos).SerializeToString())
+            log = _log(name, num_features, in_protos, spec)
+            writer.write(log.SerializeToString())
 
 
-def _log(name: str, num_features: int, in_protos: ElwcFeatures) -> Any:
+def _log(
+    name: str, num_features: int, in_protos: ElwcFeatures, spec: FeatureSpec | None
+) -> Any:
     """Returns the request of one signature, as a log of it."""
     log = _CLASSES["PredictionLog"]()
     if name == signatures.REGRESS_SIGNATURE:
@@ -69,7 +78,7 @@ def _log(name: str, num_features: int, in_protos: ElwcFeatures) -> Any:
         _fill(items.add(), (*in_protos.examples, *in_protos.context))
     else:
         request = log.predict_log.request
-        for key, value in _inputs(name, num_features, in_protos).items():
+        for key, value in _inputs(name, num_features, in_protos, spec).items():
             tensor = tf.make_tensor_proto(value)
             request.inputs.add(key=key).value.MergeFromString(
                 tensor.SerializeToString()
@@ -78,8 +87,10 @@ def _log(name: str, num_features: int, in_protos: ElwcFeatures) -> Any:
     return log
 
 
-def _inputs(name: str, num_features: int, in_protos: ElwcFeatures) -> dict[str, Any]:
-    """Returns the inputs of a signature for lists whose features are all 0."""
+def _inputs(
+    name: str, num_features: int, in_protos: ElwcFeatures, spec: FeatureSpec | None
+) -> dict[str, Any]:
+    """Returns the inputs of a signature for lists whose features are all 0 or ''."""
     if name in (signatures.ELWC_SIGNATURE, signatures.PREDICT_SIGNATURE):
         lists = ExampleListWithContext()
         _fill(lists.context, in_protos.context)
@@ -87,7 +98,16 @@ def _inputs(name: str, num_features: int, in_protos: ElwcFeatures) -> dict[str, 
             _fill(lists.examples.add(), in_protos.examples)
         key = "examples" if name == signatures.ELWC_SIGNATURE else "inputs"
         return {key: np.array([lists.SerializeToString()] * _SHAPE[0], object)}
-    inputs: dict[str, Any] = {FEATURES: np.zeros([*_SHAPE, num_features], np.float32)}
+    inputs: dict[str, Any] = {}
+    if name == signatures.IDS_SIGNATURE:
+        specs = input_signature(num_features, spec)
+    else:
+        specs = signatures.request_signature(num_features, spec)
+    for key, x in specs.items():
+        shape = [size or known for size, known in zip(x.shape, (*_SHAPE, 1))]
+        inputs[key] = np.zeros(shape, x.dtype.as_numpy_dtype)
+        if x.dtype == tf.string:
+            inputs[key] = np.full(shape, b"", object)
     if name != signatures.DEFAULT_SIGNATURE:
         inputs[MASK] = np.ones(_SHAPE, bool)
     if name == signatures.RANK_SIGNATURE:
@@ -95,9 +115,11 @@ def _inputs(name: str, num_features: int, in_protos: ElwcFeatures) -> dict[str, 
     return inputs
 
 
-def _fill(example: tf.train.Example, features: Iterable[NumericFeature]) -> None:
-    """Sets features of an example to 0."""
+def _fill(example: tf.train.Example, features: Iterable[Feature]) -> None:
+    """Sets numbers of an example to 0; categories are missing."""
     for feature in features:
+        if feature.kind != "number":
+            continue
         values = example.features.feature[feature.name]
         kind = values.int64_list if feature.is_integer else values.float_list
         kind.value.extend([0] * feature.width)

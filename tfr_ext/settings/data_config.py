@@ -20,8 +20,10 @@ KEPT_MISSING = (AUTO, "indicator", "mean")
 # The settings that name columns of tables.
 COLUMNS = (
     *("label_column", "query_column", "feature_columns"),
-    *("weight_column", "doc_id_column"),
+    *("weight_column", "doc_id_column", "category_columns", "context_columns"),
 )
+# Those that name features of protos too.
+_OF_ELWC = ("weight_column", "category_columns", "context_columns")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,6 +277,22 @@ class DataConfig(Settings):
         "doc_id, may be missing.",
         group="data",
     )
+    category_columns: tuple[str, ...] = setting(
+        (),
+        "Columns of `dataset='table'`, or features of `dataset='elwc'`, whose values "
+        "are names, such as brands: texts or whole numbers, several if the cells of "
+        "Parquet are lists, or in ELWC.",
+        group="data",
+        kind="texts",
+    )
+    context_columns: tuple[str, ...] = setting(
+        (),
+        "Those of the features of `dataset='table'`, numbers or `category_columns`, "
+        "that have one value a list, such as a user's segment; of `dataset='elwc'`, "
+        "those of `category_columns` that are in the context.",
+        group="data",
+        kind="texts",
+    )
     stream: bool = setting(
         False,
         "Copy the training files of `dataset='elwc'` to a temporary file instead of "
@@ -377,7 +395,7 @@ def check_columns(settings: Settings, dataset: str) -> None:
         name, value = place.name, place.value(settings)
         if dataset == "table" and name == "query_column" and not value:
             raise ValueError(f"`{name}` must name a column.")
-        has_meaning = dataset == "table" or (name, dataset) == ("weight_column", "elwc")
+        has_meaning = dataset == "table" or (dataset == "elwc" and name in _OF_ELWC)
         if name in COLUMNS and value != place.default and not has_meaning:
             raise ValueError(
                 f"{given(name, value)} has no meaning with "

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfr_ext.core.settings import Settings, given, setting
 from tfr_ext.losses.tfr.names import LAMBDA_WEIGHTS
-from tfr_ext.models import network, presets
+from tfr_ext.models import categories, network, presets
 from tfr_ext.models.transforms import feature_transform
 
 # The output of a model. score: one number per item. expected_grade: the expectation of
@@ -93,6 +93,23 @@ class ModelConfig(Settings):
         "have none.",
         group="model",
         low=0.0,
+    )
+    vocabulary_size: int | None = setting(
+        None,
+        "Number of values of each category that the model tells apart, the most "
+        "frequent in training; all others share one embedding. "
+        f"{categories.VOCABULARY_SIZE:,} by default.",
+        group="model",
+        kind="integer",
+        low=1,
+    )
+    min_count: int | None = setting(
+        None,
+        "How often a value of a category must occur in training to have an embedding "
+        f"of its own; {categories.MIN_COUNT} by default.",
+        group="model",
+        kind="integer",
+        low=1,
     )
     hidden_sizes: tuple[int, ...] | None = setting(
         None,

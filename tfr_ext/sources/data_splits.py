@@ -12,7 +12,7 @@ import numpy as np
 from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches.streams import StreamedLists
-from tfr_ext.data.elwc.features import ElwcFeatures
+from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.settings.data_config import AUTO, DataConfig
 from tfr_ext.sources import long_lists, named_sources, wanted_labels

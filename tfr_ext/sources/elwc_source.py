@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator, Sequence
 from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches import streams
-from tfr_ext.data.elwc import features, manifest, shards, writing
+from tfr_ext.data.elwc import manifest, shards, writing
 from tfr_ext.data.elwc.diagnosis import ElwcSchema
+from tfr_ext.data.elwc.proto_features import has_feature, measure_features
 from tfr_ext.data.elwc.reading import ElwcReader
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import find_files
@@ -195,10 +196,10 @@ class ElwcSource(FileSource):
         feature where training has some.
         """
         if split == "train":
-            self.elwc_features = features.measure_features(files[0], self.schema)
-            self.know(self.elwc_features.columns)
+            self.elwc_features = measure_features(files[0], self.schema)
+            self.know(self.elwc_features.spec.feature_names)
         weight = self.schema.weight
-        if split == "train" or not weight or features.has_feature(files[0], weight):
+        if split == "train" or not weight or has_feature(files[0], weight):
             return self.schema
         say(not_weighted(split, files[0], weight))
         return dataclasses.replace(self.schema, weight="")

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core.settings import given
-from tfr_ext.data.elwc.features import ElwcFeatures
+from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.file_names import find_files
 from tfr_ext.data.letor.byte_ranges import Survey
 from tfr_ext.data.lists import RankingLists
@@ -212,6 +212,8 @@ class Source(abc.ABC):
             lists.features,
             lists.label_distributions,
             lists.weights,
+            lists.ids,
+            lists.context_ids,
         ):
             if array is not None:
                 self._hash.update(str((array.shape, array.dtype)).encode())

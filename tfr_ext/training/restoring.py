@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from tfr_ext.core.system import process_state
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.models.categories import vocabularies
 from tfr_ext.models.combination import combined_model
 from tfr_ext.models.expected_grade import with_expected_grade
 from tfr_ext.models.layers import FeatureNoise
@@ -36,10 +38,17 @@ def builder(
         splits: the lists, whose statistics some transforms need.
         head: the output, with its values.
     """
+    train, model = splits.train, config.model
+    known = None
+    if train.spec is not None and not train.spec.is_numeric:
+        pieces = [train] if isinstance(train, RankingLists) else train
+        known = vocabularies(pieces, model.vocabulary_size, model.min_count)
     return model_builder(
-        splits.train.num_features,
+        train.num_features,
         head.scorer(training_checks.network(config, head)),
-        _transforms(config, splits),
+        _transforms(config, splits) if train.num_features else None,
+        train.spec,
+        known,
     )
 
 

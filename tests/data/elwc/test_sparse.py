@@ -204,8 +204,8 @@ def test_other_splits_may_lack_a_feature_that_training_has(tmp_path):
         source.read("test", 3)
     assert source.read("train", None).features.tolist() == [[1, 1, 2]]
     assert source.read("test", 3).features.tolist() == [[3, 0, 0]]
-    assert source.elwc_features.columns == ["x", "v[0]", "v[1]"]
-    found = data_splits.load_test(config, 3, source.elwc_features.columns)
+    assert source.elwc_features.spec.feature_names == ["x", "v[0]", "v[1]"]
+    found = data_splits.load_test(config, 3, source.elwc_features.spec.feature_names)
     assert found["test"].features.tolist() == [[3, 0, 0]]
 
 

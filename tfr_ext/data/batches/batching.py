@@ -13,6 +13,8 @@ import tensorflow as tf
 from tfr_ext.core.inputs import PADDING_LABEL
 from tfr_ext.data.batches.batch_datasets import dataset_of
 from tfr_ext.data.batches.buckets import cut_by_padding
+from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.fingerprints import FILL
 from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 
@@ -20,6 +22,9 @@ FEATURES = "float_features"
 """Key of the features `[batch, list, features]` of a batch."""
 MASK = "mask"
 """Key of the mask `[batch, list]` of a batch, True at real items."""
+IDS, CONTEXT_IDS = "ids", "context_ids"
+"""Keys of the ids of categories of items `[batch, list, ids]` and of lists
+`[batch, ids]`, see `RankingLists`; -2 at padding."""
 
 # Features and labels, and weights where the lists have some.
 Batch: TypeAlias = (
@@ -72,18 +77,27 @@ def padded_batch(
         `({'float_features': [batch, list, features], 'mask': [batch, list]}, labels)`
         with labels `[batch, list]`, or `[batch, list, grades]` if `distributions`;
         padding has features 0, mask False and label -1 throughout. If the lists have
-        weights, these follow: `[batch, list]`, 0 at padding.
+        weights, these follow: `[batch, list]`, 0 at padding. If they have categories,
+        the features have `ids` and `context_ids` too, and numbers only if they have
+        some.
     """
     where, mask = padded_positions(lists, chosen)
-    features = _aligned((*where.shape, lists.num_features))
-    np.take(lists.features, where, axis=0, out=features, mode="clip")
-    features[~mask] = 0
+    inputs = {}
+    if lists.num_features or lists.spec is None:
+        features = _aligned((*where.shape, lists.num_features))
+        np.take(lists.features, where, axis=0, out=features, mode="clip")
+        features[~mask] = 0
+        inputs[FEATURES] = features
+    inputs[MASK] = mask
+    if lists.ids is not None:
+        inputs[IDS] = np.where(mask[..., np.newaxis], lists.ids[where], FILL)
+    if lists.context_ids is not None:
+        inputs[CONTEXT_IDS] = lists.context_ids[chosen]
     source = lists.label_distributions if distributions else lists.labels
     if source is None:
         raise ValueError("The lists have no label distributions.")
     labels = source[where]
     labels[~mask] = PADDING_LABEL
-    inputs = {FEATURES: features, MASK: mask}
     if lists.weights is None:
         return inputs, labels
     return inputs, labels, np.where(mask, lists.weights[where], np.float32(0))
@@ -97,8 +111,31 @@ def _aligned(shape: tuple[int, ...]) -> np.ndarray:
     return held[start : start + size].view(np.float32).reshape(shape)
 
 
+def input_signature(
+    num_features: int, spec: FeatureSpec | None = None
+) -> dict[str, tf.TensorSpec]:
+    """Returns the shapes and types of the inputs of a model, as `tf.TensorSpec`s.
+
+    Args:
+        num_features: width of the features.
+        spec: what the features are, if they are not only numbers.
+    """
+    inputs = {}
+    if num_features or spec is None:
+        inputs[FEATURES] = tf.TensorSpec([None, None, num_features], tf.float32)
+    inputs[MASK] = tf.TensorSpec([None, None], tf.bool)
+    if spec is not None and spec.num_ids:
+        inputs[IDS] = tf.TensorSpec([None, None, spec.num_ids], tf.int64)
+    if spec is not None and spec.num_context_ids:
+        inputs[CONTEXT_IDS] = tf.TensorSpec([None, spec.num_context_ids], tf.int64)
+    return inputs
+
+
 def batch_signature(
-    num_features: int, num_grades: int | None, has_weights: bool = False
+    num_features: int,
+    num_grades: int | None,
+    has_weights: bool = False,
+    spec: FeatureSpec | None = None,
 ) -> tuple:
     """Returns the shapes and types of batches, as `tf.TensorSpec`s.
 
@@ -106,17 +143,12 @@ def batch_signature(
         num_features: width of the features.
         num_grades: number of grades, if the labels are distributions.
         has_weights: whether the lists have weights.
+        spec: what the features are, if they are not only numbers.
     """
     grades = [] if num_grades is None else [num_grades]
     weights = [tf.TensorSpec([None, None], tf.float32)] * has_weights
-    return (
-        {
-            FEATURES: tf.TensorSpec([None, None, num_features], tf.float32),
-            MASK: tf.TensorSpec([None, None], tf.bool),
-        },
-        tf.TensorSpec([None, None, *grades], tf.float32),
-        *weights,
-    )
+    labels = tf.TensorSpec([None, None, *grades], tf.float32)
+    return input_signature(num_features, spec), labels, *weights
 
 
 class BatchedLists:
@@ -278,8 +310,9 @@ class BatchedLists:
             done: number of batches that the first of these epochs leaves out.
         """
         steps = steps or self.num_batches
+        lists = self._lists
         signature = batch_signature(
-            self._lists.num_features, self._num_grades, self._lists.has_weights
+            lists.num_features, self._num_grades, lists.has_weights, lists.spec
         )
 
         def begin() -> int:

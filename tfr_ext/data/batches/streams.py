@@ -15,6 +15,7 @@ import numpy as np
 
 from tfr_ext.data.batches.batching import LabelTransform
 from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 
@@ -92,6 +93,7 @@ class StreamedLists:
         """
         self._copy = Scratch()
         self.num_features = 0
+        self.spec: FeatureSpec | None = None
         self.num_grades: int | None = None
         self.has_weights = self.has_missing = False
         self.feature_names: Sequence[str] | None = None

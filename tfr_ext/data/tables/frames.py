@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import messages
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.data.tables.row_arrays import RowError
 
@@ -34,6 +35,9 @@ class Columns:
         weight: the weights; None if all rows have the same weight.
         doc_id: the names of the documents; None if they have none.
         missing: whether features may be missing, and are then NaN.
+        categories: the features that are categories.
+        context: those features and categories that are of the list.
+        spec: what the features are; None until a table has been read.
     """
 
     label: str | None
@@ -42,6 +46,9 @@ class Columns:
     weight: str | None = None
     doc_id: str | None = None
     missing: bool = False
+    categories: Sequence[str] = ()
+    context: Sequence[str] = ()
+    spec: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
         """Checks the names.
@@ -49,29 +56,40 @@ class Columns:
         Raises:
             ValueError: If a column has two uses, or there are no features.
         """
-        if isinstance(self.features, str):
-            raise ValueError(
-                f"`features` must be a list of columns. Received: {self.features!r}."
-            )
+        for field in ("features", "categories", "context"):
+            given = getattr(self, field)
+            if isinstance(given, str):
+                raise ValueError(
+                    f"`{field}` must be a list of columns. Received: {given!r}."
+                )
+            if given is not None:
+                names = tuple(column_names(given, f" in `{field}`"))
+                object.__setattr__(self, field, names)
         for field in ("label", "query", "weight", "doc_id"):
             if getattr(self, field) is not None:
                 (name,) = column_names([getattr(self, field)], f" in `{field}`")
                 object.__setattr__(self, field, name)
-        if self.features is not None:
-            names = column_names(self.features, " in `features`")
-            object.__setattr__(self, "features", tuple(names))
-        used = collections.Counter([*self.others, *(self.features or ())])
+        used = collections.Counter(self.used)
         for name, count in used.items():
             if count > 1:
                 raise ValueError(f"Column {name!r} has two uses.")
-        if self.features is not None and not len(self.features):
+        if self.features is not None and not (self.features or self.categories):
             raise ValueError("`features` must name at least one column.")
 
     @property
     def others(self) -> list[str]:
-        """The columns that are not features."""
-        named = [self.label, self.query, self.weight, self.doc_id]
+        """The columns that are not numbers of features."""
+        named = [self.label, self.query, self.weight, self.doc_id, *self.categories]
         return [name for name in named if name is not None]
+
+    @property
+    def used(self) -> list[str]:
+        """The columns that the settings name."""
+        return [*self.others, *(self.features or ())]
+
+    def of(self, lists: Any) -> Columns:
+        """Returns columns with the features of the lists of a first table."""
+        return dataclasses.replace(self, features=lists.feature_names, spec=lists.spec)
 
 
 def is_frame(data: Any) -> bool:
@@ -158,7 +176,7 @@ def find_features(frame: Any, columns: Columns) -> list[str]:
             found.append(name)
         else:
             _warn_of_numbers(frame[name])
-    if not found:
+    if not found and not columns.categories:
         raise ValueError(f"No column except {_listed(others)} has numbers.")
     return found
 

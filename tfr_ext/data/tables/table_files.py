@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -97,7 +96,7 @@ def read_files(
     first: dict[str, str] = {}
     for path in files:
         for lists in _pieces(path, columns, rows):
-            columns = dataclasses.replace(columns, features=lists.feature_names)
+            columns = columns.of(lists)
             for query in lists.query_ids:
                 if first.setdefault(query, path) != path:
                     raise DataFormatError(
@@ -146,8 +145,8 @@ def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLi
         frames.check_columns(found, columns)
         parts = _read_frames(path, found, columns, rows)
         for frame in parts if rows is None else _whole_lists(parts, columns.query):
-            lists = RankingLists(**frames.fields(frame, columns, begun, row_before))
-            columns = dataclasses.replace(columns, features=lists.feature_names)
+            lists = RankingLists.from_frame(frame, columns, begun, row_before)
+            columns = columns.of(lists)
             row_before += len(frame)
             yield lists
     except RowError as error:
