@@ -178,11 +178,19 @@ class RankingLists:
             feature_names = tuple(frames.column_names(feature_names, where))
         if frames.is_frame(X):
             frame = frames.as_frame(X, "X")
-            named = category_columns.found(frame, categories) if spec is None else ()
-            if named or len(context):
+            context = frames.column_names(context, " in `context`")
+            if categories == category_columns.AUTO:
+                named = category_columns.found(frame)
+            else:
+                named = frames.column_names(categories, " in `categories`")
+            if spec is None and (named or context):
+                frames.check_columns(frame.columns, named)
                 names = [name for name in frame.columns if name not in named]
                 spec = category_columns.features(frame, names, named, context)
-            names = list(frame.columns) if spec is None else spec.feature_names
+            names = list(frame.columns)
+            if spec is not None:
+                names = spec.feature_names
+                frames.check_columns(frame.columns, [x.name for x in spec.features])
             features = frames.matrix(frame, names, missing)
             feature_names = feature_names or tuple(names)
         else:
@@ -256,10 +264,16 @@ class RankingLists:
             ((3, 2), (3, 1))
         """
         frame = frames.as_frame(df)
-        columns = frames.Columns(label, query, features, weight, doc_id, missing)
+        is_auto = categories == category_columns.AUTO
+        columns = frames.Columns(
+            *(label, query, features, weight, doc_id, missing),
+            categories=() if is_auto else categories,
+            context=context,
+        )
+        if is_auto:
+            named = category_columns.found(frame, columns.used)
+            columns = dataclasses.replace(columns, categories=named)
         with messages.issuing_warnings():
-            named = category_columns.found(frame, categories, columns.used)
-            columns = dataclasses.replace(columns, categories=named, context=context)
             return cls.from_frame(frame, columns)
 
     @classmethod

@@ -26,31 +26,19 @@ _WAYS_OUT = (
 )
 
 
-def found(
-    frame: Any, categories: Sequence[str] | str, taken: Collection[str] = ()
-) -> list[str]:
-    """Returns the names of the columns that are categories, in the order of the frame.
+def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
+    """Returns the columns of the types category and string, in the order of the frame.
 
     Args:
         frame: a pandas.DataFrame.
-        categories: their names, or 'auto' for all columns of the types category and
-            string.
         taken: columns that are something else.
 
     Raises:
-        ValueError: If there is no such column, or a column that 'auto' finds looks like
-            numbers, sentences or names that hardly occur twice.
+        ValueError: If such a column looks like numbers, sentences or names that hardly
+            occur twice.
     """
     import pandas
 
-    if categories != AUTO:
-        lacking = [name for name in categories if name not in frame.columns]
-        if lacking:
-            raise ValueError(
-                f"There is no column {lacking[0]!r}, which `categories` or `context` "
-                f"names. Found: {', '.join(frame.columns[:12])}."
-            )
-        return [name for name in frame.columns if name in categories]
     names = []
     for name in frame.columns:
         series = frame[name]

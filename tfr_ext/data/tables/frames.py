@@ -164,7 +164,7 @@ def find_features(frame: Any, columns: Columns) -> list[str]:
     Raises:
         ValueError: If a column is missing or occurs twice, or there are no features.
     """
-    check_columns(list(frame.columns), columns)
+    check_columns(list(frame.columns), columns.used)
     if columns.features is not None:
         return list(columns.features)
     others = columns.others
@@ -218,17 +218,16 @@ def _is_like_a_number(value: Any) -> bool:
     return isinstance(value, numbers_of_python.Number)
 
 
-def check_columns(found: Sequence[str], columns: Columns) -> None:
+def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
     """Checks that a table has its columns.
 
     Args:
         found: the names of the columns that it has.
-        columns: the names that it must have.
+        wanted: the names that it must have.
 
     Raises:
         ValueError: If a column is missing or occurs twice.
     """
-    wanted = [*columns.others, *(columns.features or ())]
     missing = [name for name in wanted if name not in found]
     if missing:
         many = len(missing) > 1

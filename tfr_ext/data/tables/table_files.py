@@ -142,7 +142,7 @@ def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLi
     row_before = 0
     begun: dict[str, int] = {}
     try:
-        frames.check_columns(found, columns)
+        frames.check_columns(found, columns.used)
         parts = _read_frames(path, found, columns, rows)
         for frame in parts if rows is None else _whole_lists(parts, columns.query):
             lists = RankingLists.from_frame(frame, columns, begun, row_before)
