@@ -227,7 +227,7 @@ def test_training_moves_the_embeddings_of_values_that_occur_and_no_others():
             np.testing.assert_array_equal(one.keys, other.keys)
             moved = np.any(np.asarray(one.table) != np.asarray(other.table), axis=1)
             assert moved[2:].all() and not moved[1]
-    of_brands = next(x for x in model.layers if x.name == "embedded_1")
+    of_brands = next(x for x in model.layers if x.name == "category_1")
     assert np.asarray(of_brands.table)[0].any()  # Brands were missing.
 
 

@@ -217,15 +217,13 @@ def encoded_inputs(
     }
     context: dict[str, Any] = {}
     examples = {FEATURES: inputs[FEATURES]} if FEATURES in inputs else {}
-    for features, key in ((context, CONTEXT_IDS), (examples, IDS)):
-        start = 0
-        for number, one in enumerate(
-            spec.categories(key == CONTEXT_IDS) if spec else ()
-        ):
-            keys = (known or {}).get(one.name, np.zeros(0))
-            keys = keys if len(keys) else np.array([FILL])
-            name = f"{'context_' * one.context}category_{number + 1}"
-            layer = Category(start, one.width, len(keys), keys, name=name)
-            features[EMBEDDED + name] = layer(inputs[key])
-            start += one.width
+    places = {False: 0, True: 0}  # Where the next ids of items and of lists begin.
+    for number, one in enumerate(spec.categories() if spec else (), 1):
+        keys = (known or {}).get(one.name, np.zeros(0))
+        keys = keys if len(keys) else np.array([FILL])  # No item's value is this.
+        start, name = places[one.context], f"category_{number}"
+        layer = Category(start, one.width, len(keys), keys, name=name)
+        features = context if one.context else examples
+        features[EMBEDDED + name] = layer(inputs[CONTEXT_IDS if one.context else IDS])
+        places[one.context] += one.width
     return inputs, context, examples
