@@ -243,7 +243,7 @@ def test_transforms_and_noise_take_numbers_only():
 def test_one_s_own_model_gets_encoded_features():
     lists = people()
     known = models.vocabularies([lists])
-    inputs, context, items = models.encoded_inputs(1, lists.spec, known)
+    inputs, context, items = models.encoded_inputs(lists.spec, known)
     assert sorted(inputs) == ["context_ids", "float_features", "ids", "mask"]
     assert [len(x.shape) for x in context.values()] == [2]
     x = tf.keras.layers.Concatenate()([*items.values()])

@@ -73,7 +73,9 @@ class Category(tf.keras.layers.Layer):
             return tf.constant(keys, tf.int64)
 
         def drawn(shape: Any, dtype: Any = None, **_: Any) -> tf.Tensor:
-            values = tf.keras.initializers.RandomUniform()(shape, dtype=dtype)
+            # Keras' own +-0.05 is lost beside normalised numbers.
+            uniform = tf.keras.initializers.RandomUniform(-0.3, 0.3)
+            values = uniform(shape, dtype=dtype)
             special = tf.range(shape[0]) < _SPECIAL
             return tf.where(special[:, tf.newaxis], tf.zeros_like(values), values)
 
@@ -187,16 +189,14 @@ def _columns(lists: RankingLists) -> Iterable[tuple[str, np.ndarray]]:
 
 
 def encoded_inputs(
-    num_features: int,
-    spec: FeatureSpec | None = None,
-    known: Mapping[str, np.ndarray] | None = None,
+    spec: FeatureSpec, known: Mapping[str, np.ndarray] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Returns the inputs of a model, and the features of lists and items.
 
     Args:
-        num_features: width of the features that are numbers.
-        spec: what the features are, if they are not only numbers.
-        known: what `vocabularies` returned.
+        spec: what the features are.
+        known: what `vocabularies` returned; needed for categories, unless the weights
+            will be restored.
 
     Returns:
         The inputs as `padded_batch` names them; the features of lists, `[batch, n]`;
@@ -207,18 +207,18 @@ def encoded_inputs(
         >>> df = pandas.DataFrame({"query": [1, 1], "brand": ["a", "b"], "y": [1, 0]})
         >>> lists = RankingLists.from_dataframe(
         ...     df, "y", "query", categories=["brand"])
-        >>> inputs, _, items = encoded_inputs(0, lists.spec, vocabularies([lists]))
+        >>> inputs, _, items = encoded_inputs(lists.spec, vocabularies([lists]))
         >>> sorted(inputs), [tuple(x.shape) for x in items.values()]
         (['ids', 'mask'], [(None, None, 4)])
     """
     inputs = {
         name: tf.keras.Input(x.shape[1:], dtype=x.dtype, name=name)
-        for name, x in input_signature(num_features, spec).items()
+        for name, x in input_signature(spec.num_features, spec).items()
     }
     context: dict[str, Any] = {}
     examples = {FEATURES: inputs[FEATURES]} if FEATURES in inputs else {}
     places = {False: 0, True: 0}  # Where the next ids of items and of lists begin.
-    for number, one in enumerate(spec.categories() if spec else (), 1):
+    for number, one in enumerate(spec.categories(), 1):
         keys = (known or {}).get(one.name, np.zeros(0))
         keys = keys if len(keys) else np.array([FILL])  # No item's value is this.
         start, name = places[one.context], f"category_{number}"

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfr_ext.core import which_keras
 from tfr_ext.data.batches.batching import FEATURES, MASK
-from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.models.categories import encoded_inputs
 from tfr_ext.models.scorers import Preprocessor, Scorer
 
@@ -117,16 +117,15 @@ class RankingModelBuilder:
             ValueError: If Keras has another backend than TensorFlow.
         """
         which_keras.check_backend("This model")
-        self._num_features = num_features
         self._scorer = scorer
         self._transforms = transforms
-        self._categories = spec, vocabularies
+        # Without names, all numbers are one feature.
+        self._spec = spec or FeatureSpec((Feature(FEATURES, width=num_features),))
+        self._vocabularies = vocabularies
 
     def build(self) -> RankingModel:
         """Returns a new model."""
-        inputs, context, examples = encoded_inputs(
-            self._num_features, *self._categories
-        )
+        inputs, context, examples = encoded_inputs(self._spec, self._vocabularies)
         mask = inputs[MASK]
         if self._transforms is not None and FEATURES in examples:
             numbers = {FEATURES: examples.pop(FEATURES)}

@@ -1,0 +1,274 @@
+"""A frame with brands, tags and users, from `Ranker.fit` to an export."""
+
+import pickle
+
+import numpy as np
+import pandas
+import pytest
+import tensorflow as tf
+
+import tfr_ext
+from tests.helpers import need
+from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.models import Category
+from tfr_ext.models.layers import all_layers
+from tfr_ext.serving import exporter, parity
+
+TINY = {"loss": "list_net_loss", "hidden_sizes": (4,), "num_epochs": 2}
+NAMES = ["brand", "shop", "arrow", "size", "tags", "user"]
+SIZE = 5
+
+
+def frame(queries=30, seed=0):
+    """Six kinds of columns, and labels that brands and users decide."""
+    rng = np.random.default_rng(seed)
+    n = queries * SIZE
+    brand, user = rng.integers(0, 8, n), np.repeat(rng.integers(0, 3, queries), SIZE)
+    shops = [None if x == 4 else f"s{x}" for x in rng.integers(0, 5, n)]
+    df = pandas.DataFrame(
+        {
+            "price": rng.normal(size=n),
+            "brand": pandas.Categorical([f"b{x}" for x in brand]),
+            "query": np.repeat(np.arange(queries), SIZE),
+            "shop": shops,
+            "arrow": pandas.array(shops, "string[pyarrow]"),
+            "size": rng.integers(36, 47, n),
+            "tags": [[f"t{x}" for x in rng.integers(0, 6, k % 4)] for k in range(n)],
+            "user": [f"u{x}" for x in user],
+        }
+    )
+    return df, (brand % 3 == user).astype(int) + (df.price > 1)
+
+
+def ranker(**params):
+    return tfr_ext.Ranker(
+        **{**TINY, "query": "query", "categories": NAMES, "context": ["user"], **params}
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    df, y = frame()
+    return ranker().fit(df, y), df, y
+
+
+def vocabulary_of(model):
+    """The keys of the categories of a model."""
+    found = [np.asarray(x.keys) for x in all_layers(model) if isinstance(x, Category)]
+    return {i: keys.tolist() for i, keys in enumerate(found)}
+
+
+def test_what_was_learnt_is_saved_loaded_and_pickled(fitted, tmp_path):
+    first, df, _ = fitted
+    scores = first.predict(df)
+    assert [*first.feature_names_in_] == ["price", *NAMES]
+    assert first.n_features_in_ == 7
+    first.save(str(tmp_path))
+    loaded = tfr_ext.Ranker.load(str(tmp_path))
+    pickled = pickle.loads(pickle.dumps(first))
+    for again in (loaded, pickled):
+        assert again.spec_ == first.spec_
+        assert vocabulary_of(again.model_) == vocabulary_of(first.model_)
+        np.testing.assert_array_equal(again.predict(df), scores)
+    mixed = df[[*df.columns[::-1]]].assign(other="not a feature")
+    np.testing.assert_array_equal(loaded.predict(mixed), scores)
+
+
+def test_a_ranker_of_numbers_saves_no_kinds(tmp_path):
+    df, y = frame()
+    plain = ranker(categories=(), context=()).fit(df[["query", "price"]], y)
+    plain.save(str(tmp_path))
+    assert "spec_" not in (tmp_path / "ranker.json").read_text()
+    assert not hasattr(plain, "spec_") and plain.n_features_in_ == 1
+    assert not hasattr(tfr_ext.Ranker.load(str(tmp_path)), "spec_")
+
+
+def test_brands_help_where_they_decide():
+    (df, y), (new, wanted) = frame(200), frame(60, seed=1)
+    params = {"num_epochs": 60, "learning_rate": 0.01, "hidden_sizes": (16,)}
+    with_brands = ranker(**params).fit(df, y).score(new, wanted)
+    columns = ["query", "price"]
+    without = ranker(**params, categories=(), context=())
+    without = without.fit(df[columns], y).score(new[columns], wanted)
+    assert with_brands > without + 0.05
+
+
+def test_auto_finds_them(fitted):
+    df, y = frame()
+    found = ranker(categories="auto").fit(df, y)
+    assert {x.name for x in found.spec_.categories()} == {*NAMES} - {"size"}
+    assert [x.name for x in found.spec_.categories(True)] == ["user"]
+    with pytest.raises(ValueError, match="'brand' is 'b6', expected a number"):
+        ranker(categories=(), context=()).fit(df[["query", "brand"]], y)
+
+
+def test_new_and_missing_values_share_a_score_each(fitted):
+    first, df, _ = fitted
+    one = df.iloc[[0] * SIZE].assign(shop=["new", "newer", None, np.nan, "s1"])
+    scores = first.predict(one)
+    assert scores[0] == scores[1] and scores[2] == scores[3] and len({*scores}) == 3
+
+
+def test_items_by_themselves_have_a_context_each(fitted):
+    df, y = frame()
+    alone = ranker(model="mlp", feature_transforms=()).fit(df, y)
+    scores = alone.predict(df)
+    each = alone.set_params(query=None).fit(
+        df.drop(columns="query"), y, group=[SIZE] * 30
+    )
+    rows = each.predict(df.drop(columns="query"))
+    np.testing.assert_allclose(rows, scores, rtol=1e-4, atol=1e-6)
+
+
+def request(df):
+    """Lists of a frame as inputs of the signatures."""
+    shape = [-1, SIZE]
+    texts = {
+        name: df[name].astype(object).where(df[name].notna(), "").astype(str)
+        for name in NAMES
+        if name != "tags"
+    }
+    inputs = {
+        name: tf.constant(np.array(x, object).reshape(shape), tf.string)
+        for name, x in texts.items()
+    }
+    inputs["user"] = inputs["user"][:, 0]
+    tags = [[*tags, *[""] * 5][:5] for tags in df["tags"]]
+    inputs["tags"] = tf.reshape(tf.constant(tags), [*shape, 5])
+    prices = df["price"].to_numpy(np.float32).reshape([*shape, 1])
+    return {**inputs, "float_features": tf.constant(prices)}
+
+
+def protos(df):
+    """The same as protos; an absent feature is a missing one."""
+    found = []
+    for _, rows in df.groupby("query", sort=False):
+        elwc = ExampleListWithContext()
+        user = elwc.context.features.feature["user"]
+        user.bytes_list.value.append(rows["user"].iloc[0].encode())
+        for _, row in rows.iterrows():
+            features = elwc.examples.add().features.feature
+            features["price"].float_list.value.append(row["price"])
+            features["size"].int64_list.value.append(row["size"])
+            features["tags"].bytes_list.value.extend(x.encode() for x in row["tags"])
+            for name in ("brand", "shop", "arrow"):
+                if isinstance(row[name], str):
+                    features[name].bytes_list.value.append(row[name].encode())
+        found.append(elwc.SerializeToString())
+    return tf.constant(found)
+
+
+def test_an_export_scores_texts_ids_and_protos_alike(fitted, tmp_path):
+    first, df, y = fitted
+    version = first.export(str(tmp_path))
+    lists = first._lists(df, y, None, None)
+    expected = parity.around(first.predict(df), lists, parity.TOLERANCE)
+    scorer = exporter.load_scorer(str(tmp_path))
+    assert scorer.spec == first.spec_ and scorer.feature_names == ["price"]
+    parity.check(lists, scorer.scores(lists, 7), expected, "training")
+    served = tf.saved_model.load(version).signatures
+    texts, whole = request(df), tf.ones([30, SIZE], tf.bool)
+    topn = tf.fill([30], 2)
+    found = [
+        served["serving_default"](**texts),
+        served["masked"](**texts, mask=whole),
+        served["rank"](**texts, mask=whole, topn=topn),
+        served["elwc"](examples=protos(df)),
+    ]
+    for each in found:
+        scores = each["scores"].numpy().ravel()
+        parity.check(lists, scores, expected, "training")
+    best = expected.scores.reshape(30, SIZE).argmax(axis=1)
+    np.testing.assert_array_equal(found[2]["order"][:, 0], best)
+    # Bytes that are no text, and numbers as texts with and without a point.
+    texts["size"] = tf.strings.join([texts["size"], ".0"])
+    texts["brand"] = tf.where(texts["brand"] == "b1", b"\xff\xfe", texts["brand"])
+    scores = served["masked"](**texts, mask=whole)["scores"].numpy().ravel()
+    unseen = df.assign(brand=df["brand"].astype(object).replace("b1", "unseen"))
+    np.testing.assert_allclose(scores, first.predict(unseen), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"brand": lambda x: x[:, :2]}, "mask must fit ids"),
+        ({"user": lambda x: x[:3]}, "mask must fit context_ids"),
+        ({"float_features": lambda x: x * np.nan}, "NaN feature"),
+    ],
+)
+def test_a_request_of_another_shape_is_refused(fitted, change, told, tmp_path):
+    first, df, _ = fitted
+    served = tf.saved_model.load(first.export(str(tmp_path))).signatures
+    inputs = request(df)
+    for name, function in change.items():
+        inputs[name] = function(inputs[name])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        served["serving_default"](**inputs)
+    mask = tf.ones([30, SIZE], tf.bool)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        served["masked"](**inputs, mask=mask)
+
+
+@pytest.mark.grid
+def test_it_works_in_a_grid_search():
+    need("sklearn")
+    from sklearn.model_selection import GridSearchCV, GroupKFold
+
+    df, y = frame()
+    search = GridSearchCV(ranker(), {"hidden_sizes": [(2,), (4,)]}, cv=GroupKFold(2))
+    search.fit(df, y, groups=df["query"])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mixed_precision": "bfloat16"},
+        {"jit_compile": True},
+        {"vocabulary_size": 3, "min_count": 5},
+        pytest.param({"ensemble": "rank"}, id="ensemble"),
+    ],
+    ids=lambda x: next(iter(x)),
+)
+def test_settings_of_training(settings, tmp_path):
+    df, y = frame()
+    several = {"num_models": 2} if "ensemble" in settings else {}
+    found = ranker(settings=settings, **several).fit(df, y)
+    version = found.export(str(tmp_path))
+    lists = found._lists(df, y, None, None)
+    tolerance = (
+        parity.HALF_TOLERANCE if "mixed_precision" in settings else parity.TOLERANCE
+    )
+    expected = parity.of_model(found.model_, lists, 32, tolerance)
+    scores = exporter.load_scorer(version).scores(lists, 7)
+    parity.check(lists, scores, expected, "training")
+    if "vocabulary_size" in settings:
+        assert max(map(len, vocabulary_of(found.model_).values())) == 3
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"categories": ["colour"]}, "no column 'colour'"),
+        ({"context": ["brand"]}, "query '0', expected one value a list"),
+        ({"context": ["query"]}, "`context` names 'query', which is no feature"),
+        (
+            {"categories": [*NAMES, "price"]},
+            "'price' is .*, expected a text",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told(params, told):
+    df, y = frame()
+    with pytest.raises(ValueError, match=told):
+        ranker(**params).fit(df, y)
+
+
+def test_a_column_that_is_gone_is_told(fitted):
+    first, df, _ = fitted
+    with pytest.raises(ValueError, match="`X` lacks columns that `fit` had: brand"):
+        first.predict(df.drop(columns="brand"))
+    with pytest.raises(ValueError, match="`X` must be a data frame"):
+        first.predict(df[["price"]].to_numpy(), group=[SIZE] * 30)
+    with pytest.raises(ValueError, match="'size' is 40.5, expected a text or a whole"):
+        first.predict(df.assign(size=40.5))
