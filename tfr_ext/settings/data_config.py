@@ -37,8 +37,8 @@ class DataConfig(Settings):
 
     dataset: str = setting(
         "synthetic",
-        "Source of the lists: 'text' reads LETOR and SVMrank files, 'table' reads CSV "
-        "and Parquet files, and 'elwc' reads TFRecords of ExampleListWithContext "
+        "Source of the lists: 'text' reads LETOR and SVMrank files, 'table' reads CSV, "
+        "JSON lines and Parquet, and 'elwc' reads TFRecords of ExampleListWithContext "
         "(`train_path` and so on); 'synthetic' draws lists (`synthetic_*`); any other "
         "name is that of a data set of TensorFlow Datasets, such as "
         "letor4/mq2008_fold1 (`data_dir`, `manual_dir`).",
