@@ -281,7 +281,7 @@ class DataConfig(Settings):
         (),
         "Columns of `dataset='table'`, or features of `dataset='elwc'`, whose values "
         "are names, such as brands: texts or whole numbers, several if the cells of "
-        "Parquet are lists, or in ELWC.",
+        "Parquet or JSON lines are lists, or in ELWC.",
         group="data",
         kind="texts",
     )

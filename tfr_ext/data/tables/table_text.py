@@ -19,8 +19,7 @@ from tfr_ext.data.tables.category_columns import WHOLE
 from tfr_ext.data.tables.frames import Columns
 from tfr_ext.data.tables.row_arrays import RowError
 
-LINES = "\n"
-"""The separator of JSON lines: an item a line, whose first one has all names."""
+LINES = "\n"  # The separator of JSON lines, whose first one has all names.
 # Texts that stand for a missing number. (A query may well be called NA.)
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A"]
 _TRUE, _FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
