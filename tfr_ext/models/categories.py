@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfr_ext.core import which_keras
+from tfr_ext.core import messages, which_keras
 from tfr_ext.data.batches.batching import CONTEXT_IDS, FEATURES, IDS, input_signature
 from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.fingerprints import FILL, MISSING
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.models.layers import all_layers
 from tfr_ext.models.scorers import EMBEDDED
 
 VOCABULARY_SIZE, MIN_COUNT = 100_000, 2
@@ -22,6 +23,8 @@ how often a value must occur in training to be one of them."""
 # Rows of a table that are of no value: missing, and not in the vocabulary.
 _MISSING, _UNSEEN, _SPECIAL = 0, 1, 2
 _MOST_DISTINCT = 20_000_000
+# From so many values on, a category is an id if more than this share occurs once.
+_JUDGED_FROM, _MOST_ONCE = 100, 0.9
 
 
 @which_keras.register
@@ -130,14 +133,16 @@ class Category(tf.keras.layers.Layer):
 
 
 def vocabularies(
-    pieces: Iterable[RankingLists],
+    lists: RankingLists | Iterable[RankingLists],
     most: int | None = None,
     min_count: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Returns the values of each category that get embeddings, as sorted ids.
 
+    A warning names a category nearly all of whose values occur once.
+
     Args:
-        pieces: the training lists, all of one spec.
+        lists: the training lists, or pieces of them, all of one spec.
         most: number of values of a category at most, of which the most frequent stay;
             by default, `VOCABULARY_SIZE`.
         min_count: how often a value must occur, `MIN_COUNT` by default.
@@ -146,8 +151,10 @@ def vocabularies(
         ValueError: If a category has more different values than can be counted.
     """
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for lists in pieces:
-        for name, ids in _columns(lists):
+    for piece in [lists] if isinstance(lists, RankingLists) else lists:
+        if piece.spec is None or piece.spec.is_numeric:
+            break
+        for name, ids in _columns(piece):
             values, counts = np.unique(ids[ids >= 0], return_counts=True)
             if name in found:
                 both = np.concatenate([found[name][0], values])
@@ -162,20 +169,39 @@ def vocabularies(
             found[name] = values, counts
     kept = {}
     for name, (values, counts) in found.items():
+        once = (counts == 1).sum() / max(1, counts.sum())
+        if once > _MOST_ONCE and counts.sum() >= _JUDGED_FROM:
+            messages.warn(
+                f"Category {name!r}: {once:.0%} of its values in training occur once, "
+                "as the ids of queries or documents do; nothing can be learnt from it."
+            )
         order = np.argsort(-counts, kind="stable")[: most or VOCABULARY_SIZE]
         frequent = counts[order] >= (min_count or MIN_COUNT)
         kept[name] = np.sort(values[order[frequent]])
     return kept
 
 
-def unseen(lists: RankingLists, known: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Returns the share of the values of each category that a vocabulary lacks."""
-    shares = {}
+def unseen(
+    lists: RankingLists, known: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Returns how many values of each category its vocabulary lacks, of how many."""
+    found = {}
     for name, ids in _columns(lists):
         values = ids[ids >= 0]
-        share = 1 - np.isin(values, known[name]).mean() if len(values) else 0.0
-        shares[name] = float(share)
-    return shares
+        if name in known:
+            keys = np.append(known[name], MISSING)
+            lacked = keys[np.searchsorted(keys[:-1], values)] != values
+            found[name] = np.array([lacked.sum(), len(values)])
+    return found
+
+
+def held_keys(model: Any, spec: FeatureSpec) -> dict[str, list[Any]]:
+    """Returns the weights with the vocabulary of each category, one of each network."""
+    layers = [layer for layer in all_layers(model) if isinstance(layer, Category)]
+    return {
+        one.name: [x.keys for x in layers if x.name == f"category_{number}"]
+        for number, one in enumerate(spec.categories(), 1)
+    }
 
 
 def _columns(lists: RankingLists) -> Iterable[tuple[str, np.ndarray]]:

@@ -17,6 +17,7 @@ from tfr_ext.evaluation.trec import read_qrels, read_run
 from tfr_ext.runs import outputs, owned_files, run_file
 from tfr_ext.scoring.loaded_scorers import (
     TreesScorer,
+    check_categories,
     check_features,
     load_scorer,
 )
@@ -193,6 +194,7 @@ def _found(
             None if scorer is None else scorer.num_features,
             None if scorer is None else scorer.feature_names,
             with_valid=with_valid and config.scores is None,
+            spec=getattr(scorer, "spec", None),
         )
     if wanted != wanted_labels.AS_GIVEN:
         say(f"Labels: {wanted.describe()}.")
@@ -250,6 +252,7 @@ def _score(
     """Returns the lists and scores of the splits, and prints what a run lacks."""
     if scorer is not None:
         for lists in judged.values():
+            check_categories(lists, scorer)
             check_features(lists, scorer.takes_missing)
         if scorer.takes_missing and not config.data.keeps_missing:
             formatted = given("missing", config.data.missing)

@@ -23,6 +23,7 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
 from tfr_ext.data.tables.frames import Columns
 from tfr_ext.evaluation import trec_names
+from tfr_ext.models import categories
 from tfr_ext.scoring import loaded_scorers, ranked_formats
 from tfr_ext.scoring.loaded_scorers import ListScorer, load_scorer
 from tfr_ext.scoring.rank_config import STANDARD, RankConfig
@@ -39,12 +40,15 @@ class RankingResult:
         num_items: number of their items.
         num_written: number of items that were written: fewer with `topn`.
         paths: the file that was written, as 'output'; empty for standard output.
+        unseen: by category, the share of the values that are not in the vocabulary of
+            an export.
     """
 
     num_queries: int
     num_items: int
     num_written: int
     paths: Mapping[str, str]
+    unseen: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 class _SomeUnnamedError(ValueError):
@@ -133,6 +137,8 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
             f"Ranked {result.num_queries:,} queries, {result.num_items:,} items{fewer}."
             f" Written: {config.output}"
         )
+        for name, share in result.unseen.items():
+            say(f"{name}: {share:.0%} of the values are not in the vocabulary.")
     return result
 
 
@@ -186,6 +192,8 @@ def _rank(
     queries = items = written = 0
     have_names: bool | None = None if named else False
     names = trec_names.QueryNames()  # Those of all lists.
+    known = getattr(scorer, "vocabularies", {})
+    unseen: dict[str, np.ndarray] = {}
     file.write(ranked_formats.head(config).encode())
     for lists in read(config, files, scorer):
         if have_names is None:
@@ -200,17 +208,21 @@ def _rank(
             )
         if config.output_format == "trec":
             names.check(lists)
+        loaded_scorers.check_categories(lists, scorer)
         loaded_scorers.check_features(lists, takes_missing(scorer))
         scores = scorer.scores(lists, config.batch_size)
         loaded_scorers.check_scores(lists, scores)
         text = "".join(ranked_formats.lines(config, lists, scores))
         file.write(text.encode())
+        for name, counts in categories.unseen(lists, known).items():
+            unseen[name] = unseen.get(name, 0) + counts
         queries += lists.num_lists
         items += lists.num_items
         lengths = lists.lengths
         written += int(np.minimum(lengths, config.topn or lengths).sum())
     paths = {} if config.output in (None, STANDARD) else {"output": config.output}
-    return RankingResult(queries, items, written, paths)
+    shares = {name: lacked / max(1, every) for name, (lacked, every) in unseen.items()}
+    return RankingResult(queries, items, written, paths, shares)
 
 
 # Size of the features, in pandas, that are read from a table at a time.
@@ -266,14 +278,15 @@ def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piec
 
 
 def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pieces:
+    spec = getattr(scorer, "spec", None)
     features = config.feature_columns or scorer.feature_names
-    if not features:
+    if not features and spec is None:
         raise ValueError(
             f"{_unnamed(config)} does not know the names of its {scorer.num_features} "
             "features. Name their columns with `feature_columns`, in the order of the "
             "training."
         )
-    if len(features) != scorer.num_features:
+    if features and spec is None and len(features) != scorer.num_features:
         raise ValueError(
             f"{given('feature_columns', tuple(features))} names {len(features)} "
             f"columns, but the model takes {scorer.num_features} features."
@@ -281,11 +294,14 @@ def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pie
     columns = Columns(
         None,
         config.query_column,
-        features,
+        features or None,
         doc_id=config.doc_id_column or None,
         missing=_missing(config, scorer).keeps_missing and takes_missing(scorer),
     )
-    rows = max(1, _TABLE_BYTES // (8 * len(features)))
+    if spec is not None:
+        columns = columns.of_model(spec)
+    width = len([*(columns.features or ()), *columns.categories])
+    rows = max(1, _TABLE_BYTES // (8 * width))
     return table_files.read_files(
         files, table_source.with_names(columns, files[0]), rows
     )

@@ -95,6 +95,23 @@ class ListScorer(Protocol):
         """
 
 
+def check_categories(lists: RankingLists, scorer: object) -> None:
+    """Checks that lists have the categories that a model takes.
+
+    Raises:
+        ValueError: If they have others.
+    """
+    found, expected = (
+        [feature.name for feature in spec.categories()] if spec else []
+        for spec in (lists.spec, getattr(scorer, "spec", None))
+    )
+    if found != expected:
+        raise ValueError(
+            f"The categories of the lists are {found}, but those that the model takes "
+            f"are {expected}."
+        )
+
+
 def check_features(lists: RankingLists, missing: bool = False) -> None:
     """Checks that no feature is NaN or infinite.
 

@@ -13,6 +13,7 @@ from tfr_ext.settings.data_config import AUTO, DataConfig, check_columns, check_
 STANDARD = "-"
 """The name that stands for standard input or output instead of a file."""
 
+_TEXTS = (".csv", ".tsv", ".jsonl")
 _PACKERS = ("", ".gz", ".bz2", ".xz")
 # The file name extensions of each format.
 _INPUTS = {
@@ -20,7 +21,7 @@ _INPUTS = {
     "elwc": (".tfrecord", ".tfrecords"),
     "table": (
         *(".parquet", ".pq"),
-        *(f"{name}{packer}" for name in (".csv", ".tsv") for packer in _PACKERS),
+        *(f"{name}{packer}" for name in _TEXTS for packer in _PACKERS),
     ),
 }
 _OUTPUTS = {
@@ -90,8 +91,8 @@ class RankConfig(Settings):
     dataset: str | None = setting(
         None,
         "Format of `input`: 'text' for LETOR and SVMrank files, whose lines may lack "
-        "the label, 'elwc' for TFRecords of ExampleListWithContext, 'table' for CSV "
-        "and Parquet files. If left out, it follows from the ends of the files' "
+        "the label, 'elwc' for TFRecords of ExampleListWithContext, 'table' for CSV, "
+        "JSON lines and Parquet. If left out, it follows from the ends of the files' "
         f"names: {_described(_INPUTS)}, any other for 'text'.",
         group="data",
         choices=tuple(_INPUTS),

@@ -18,6 +18,7 @@ from tfr_ext.data.batches.batching import FEATURES, score_lists
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.models.categories import held_keys
 from tfr_ext.models.combination import combined_model
 from tfr_ext.serving import model_file, warm_up
 from tfr_ext.serving.model_file import protos_of
@@ -91,13 +92,17 @@ def export_ranker(
     """
     if isinstance(model, Sequence):
         model = model[0] if len(model) == 1 else combined_model(model, combination)
+
+    def plain(variable: Any) -> tf.Variable:
+        return variable if which_keras.IS_KERAS_2 else variable.value
+
     module = tf.Module()
     # With the model, Keras 2 would save the functions of each layer. Keras 3 has
     # TensorFlow's variables inside its own, which a session does not restore.
-    module.weights = [
-        variable if which_keras.IS_KERAS_2 else variable.value
-        for variable in model.variables
-    ]
+    module.weights = [*map(plain, model.variables)]
+    if spec is not None and not spec.is_numeric:
+        keys = held_keys(model, spec)
+        module.vocabularies = {name: [*map(plain, x)] for name, x in keys.items() if x}
     num_features = width_of(model)
     in_protos = elwc_features or protos_of(num_features, spec)
     functions = signatures(model, elwc_features, spec)
@@ -191,6 +196,15 @@ class ExportedScorer:
         self.feature_names: list[str] | None = about.get("feature_names")
         self.takes_missing: bool = about.get("takes_missing", False)
         self.missing: str = about.get("missing", AUTO)
+
+    @property
+    def vocabularies(self) -> dict[str, np.ndarray]:
+        """The vocabulary of each category: of all networks, if several are combined."""
+        held = getattr(self._loaded, "vocabularies", {})
+        return {
+            name: np.unique(np.concatenate([x.numpy() for x in keys]))
+            for name, keys in held.items()
+        }
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
         """Returns float32 scores `[num_items]`, in the order of the items.

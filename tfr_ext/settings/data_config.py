@@ -37,8 +37,8 @@ class DataConfig(Settings):
 
     dataset: str = setting(
         "synthetic",
-        "Source of the lists: 'text' reads LETOR and SVMrank files, 'table' reads CSV "
-        "and Parquet files, and 'elwc' reads TFRecords of ExampleListWithContext "
+        "Source of the lists: 'text' reads LETOR and SVMrank files, 'table' reads CSV, "
+        "JSON lines and Parquet, and 'elwc' reads TFRecords of ExampleListWithContext "
         "(`train_path` and so on); 'synthetic' draws lists (`synthetic_*`); any other "
         "name is that of a data set of TensorFlow Datasets, such as "
         "letor4/mq2008_fold1 (`data_dir`, `manual_dir`).",
@@ -281,7 +281,7 @@ class DataConfig(Settings):
         (),
         "Columns of `dataset='table'`, or features of `dataset='elwc'`, whose values "
         "are names, such as brands: texts or whole numbers, several if the cells of "
-        "Parquet are lists, or in ELWC.",
+        "Parquet or JSON lines are lists, or in ELWC.",
         group="data",
         kind="texts",
     )

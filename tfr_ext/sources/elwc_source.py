@@ -14,6 +14,7 @@ from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.proto_features import has_feature, measure_features
 from tfr_ext.data.elwc.reading import ElwcReader
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.file_names import find_files
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
@@ -101,7 +102,7 @@ class ElwcSource(FileSource):
             return super().splits
         return [split for split in SPLITS if split in self._manifest.splits]
 
-    def know(self, columns: Collection[str]) -> None:
+    def know(self, columns: Collection[str], spec: FeatureSpec | None = None) -> None:
         """Sets the names of the numbers that a model takes as features."""
         self.schema = dataclasses.replace(self.schema, columns=tuple(columns))
 

@@ -1,4 +1,4 @@
-"""CSV and Parquet files as a source of lists: `dataset="table"`."""
+"""CSV, JSON lines and Parquet as a source of lists: `dataset="table"`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
@@ -18,7 +19,7 @@ _DOC_ID = "doc_id"  # The default column, which may be missing.
 
 
 class TableSource(FileSource):
-    """CSV and Parquet files.
+    """CSV, JSON lines and Parquet files.
 
     All splits have the features of the first one that is read.
     """
@@ -44,11 +45,15 @@ class TableSource(FileSource):
             config.weight_column or None,
             config.doc_id_column or None,
             config.keeps_missing,
+            config.category_columns,
+            config.context_columns,
         )
 
-    def know(self, columns: Collection[str]) -> None:
+    def know(self, columns: Collection[str], spec: FeatureSpec | None = None) -> None:
         """Sets the feature columns, unless `feature_columns` names them."""
-        if self._columns.features is None:
+        if spec is not None:
+            self._columns = self._columns.of_model(spec)
+        elif self._columns.features is None:
             features = tuple(columns)
             self._columns = dataclasses.replace(self._columns, features=features)
 
@@ -89,13 +94,20 @@ class TableSource(FileSource):
                 f"{path} has {len(names)}: {_listed(names)}. Name the features with "
                 "`feature_columns`."
             )
-        if self._columns.features is not None:
+        named, spec = self._columns.features is not None, lists.spec
+        if named and self._columns.spec == spec:
             return
-        self._columns = dataclasses.replace(self._columns, features=names)
+        self._columns = self._columns.of(lists)
         used = {*names, *self._columns.others}
         others = [name for name in table_files.column_names(path) if name not in used]
-        line = f"Features: {_listed(names)}."
-        if others:
+        line = f"Features: {_listed(names) or 'no numbers'}."
+        if spec is not None:
+            kinds = {True: "whole numbers", False: "texts"}
+            found = [f"{x.name} ({kinds[x.is_integer]})" for x in spec.categories()]
+            context = [x.name for x in spec.features if x.context]
+            for what, named_so in (("Categories", found), ("Of the context", context)):
+                line += f" {what}: {_listed(named_so) or 'none'}."
+        if others and not named:
             line += f" Not used, as they are not numbers: {_listed(others)}."
         say(f"{line} (Choose others with `feature_columns`.)")
 

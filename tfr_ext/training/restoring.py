@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+import numpy as np
 import tensorflow as tf
 
+from tfr_ext.core import messages
 from tfr_ext.core.system import process_state
-from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.categories import vocabularies
 from tfr_ext.models.combination import combined_model
 from tfr_ext.models.expected_grade import with_expected_grade
@@ -29,7 +30,10 @@ _NOISE_SEED = 1 << 16
 
 
 def builder(
-    config: TrainingConfig, splits: data_splits.Splits, head: heads.Head
+    config: TrainingConfig,
+    splits: data_splits.Splits,
+    head: heads.Head,
+    known: Mapping[str, np.ndarray] | None = None,
 ) -> RankingModelBuilder:
     """Returns the builder of the model of a run.
 
@@ -37,12 +41,12 @@ def builder(
         config: the settings.
         splits: the lists, whose statistics some transforms need.
         head: the output, with its values.
+        known: the vocabularies, if they have been made.
     """
     train, model = splits.train, config.model
-    known = None
-    if train.spec is not None and not train.spec.is_numeric:
-        pieces = [train] if isinstance(train, RankingLists) else train
-        known = vocabularies(pieces, model.vocabulary_size, model.min_count)
+    if known is None:
+        with messages.silent():  # What there is to say was said in training.
+            known = vocabularies(train, model.vocabulary_size, model.min_count)
     return model_builder(
         train.num_features,
         head.scorer(training_checks.network(config, head)),

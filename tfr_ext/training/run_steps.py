@@ -7,11 +7,14 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfr_ext import losses
 from tfr_ext.core.messages import say, warn
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.evaluation import queries
+from tfr_ext.models.categories import unseen, vocabularies
 from tfr_ext.runs import outputs
 from tfr_ext.runs.owned_files import OwnedFiles
 from tfr_ext.serving import run_export
@@ -84,6 +87,20 @@ class RunInputs:
         """The convention of the metrics, with the highest label."""
         highest = self._highest_and_params[0]
         return dataclasses.replace(self.checked.convention, max_label=highest)
+
+    @functools.cached_property
+    def vocabularies(self) -> dict[str, np.ndarray]:
+        """The vocabulary of each category. The first access prints how large it is."""
+        splits, model = self.splits, self._config.model
+        known = vocabularies(splits.train, model.vocabulary_size, model.min_count)
+        counts = [unseen(lists, known) for lists in (splits.valid, splits.test)]
+        for name, keys in known.items():
+            shares = [found[name][0] / max(1, found[name][1]) for found in counts]
+            say(
+                f"{name}: {len(keys):,} values in the vocabulary; {shares[0]:.0%} of "
+                f"those in valid and {shares[1]:.0%} in test are not."
+            )
+        return known
 
     @functools.cached_property
     def _highest_and_params(self) -> tuple[float, dict[str, Any]]:

@@ -242,7 +242,8 @@ class _Run:
     def _train_members(self) -> tuple[checkpoints.Trained, list[dict[str, Any]]]:
         """Trains the models of an ensemble; returns it and their reports."""
         config, inputs = self._config, self._inputs
-        assert inputs.loss_params is not None  # Warns once, for all models.
+        # They print and warn once, for all models.
+        assert inputs.loss_params is not None and inputs.vocabularies is not None
         configs = members.configs(config)
         if config.parallel_models > 1:
             member_processes.train(
@@ -295,7 +296,7 @@ class _Run:
         if replicas.has_servers(self._strategy):
             kind = served_fitter.ServedFitter
         return kind(
-            restoring.builder(config, splits, head),
+            restoring.builder(config, splits, head, inputs.vocabularies),
             datasets,
             config,
             self._strategy,

@@ -259,7 +259,7 @@ def test_long_cells_are_read_and_later_errors_keep_their_place(tmp_path):
 
 def test_files_that_are_no_tables(tmp_path):
     for name, told in (
-        ("a.txt", "expected a name that ends in .csv, .tsv, .parquet, .pq"),
+        ("a.txt", "expected a name that ends in .csv, .tsv, .jsonl, .parquet, .pq"),
         ("a.parquet", "expected a Parquet file|Tables need pyarrow"),
     ):
         (tmp_path / name).write_text("query,x\n1,1\n")

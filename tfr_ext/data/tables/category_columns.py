@@ -94,7 +94,8 @@ def features(
     unknown = [name for name in context if name not in {*numbers, *categories}]
     if unknown:
         raise ValueError(
-            f"`context` names {unknown[0]!r}, which is no feature. The features are: "
+            f"Column {unknown[0]!r} is named as context, but is no feature: it is "
+            "neither of numbers nor named as a category. The features are: "
             f"{', '.join([*numbers, *categories])}."
         )
     all_features = [Feature(name, context=name in context) for name in numbers]
@@ -160,7 +161,7 @@ def _check_context(
         given = frame[name].iloc[[first[row], row]].tolist()
         raise RowError(
             f"column {name!r} is {given[1]!r} and {given[0]!r} in the list of query "
-            f"{query!r}, expected one value a list, as `context` names it",
+            f"{query!r}, expected one value a list, as it is named as context",
             row,
         )
 
@@ -170,6 +171,10 @@ def _ids(series: Any, feature: Feature) -> np.ndarray:
     import pandas
 
     count, width = len(series), feature.width
+    if not feature.is_integer and pandas.api.types.is_any_real_numeric_dtype(series):
+        for row in np.flatnonzero(series.notna())[:1]:
+            problem = f"column {series.name!r} is {series.iloc[row]}, expected a text"
+            raise RowError(f"{problem}, as in training", int(row))
     values = _exploded(series)
     rows = values.index.to_numpy()
     try:

@@ -91,6 +91,25 @@ class Columns:
         """Returns columns with the features of the lists of a first table."""
         return dataclasses.replace(self, features=lists.feature_names, spec=lists.spec)
 
+    def of_model(self, spec: FeatureSpec) -> Columns:
+        """Returns columns with the features that a model takes.
+
+        Raises:
+            ValueError: If they name a feature that it does not take.
+        """
+        names = [feature.name for feature in spec.features]
+        for name in (*(self.features or ()), *self.categories):
+            if name not in names:
+                raise ValueError(
+                    f"The model takes no feature {name!r}. It takes: {_listed(names)}."
+                )
+        return dataclasses.replace(
+            self,
+            features=spec.feature_names,
+            categories=[feature.name for feature in spec.categories()],
+            spec=spec,
+        )
+
 
 def is_frame(data: Any) -> bool:
     """Returns whether data is a pandas.DataFrame, or can become one."""

@@ -1,4 +1,4 @@
-"""Reads tables from files: CSV and Parquet."""
+"""Reads tables from files: CSV, JSON lines and Parquet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfr_ext.data.tables.frames import Columns
 from tfr_ext.data.tables.row_arrays import RowError
 
 # Chosen by the end of a file's name; what is packed is recognised by content.
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".jsonl": table_text.LINES}
 _PARQUET = (".parquet", ".pq")
 _NUMBER = re.compile(decimals.NUMBER.decode())
 
@@ -33,11 +33,14 @@ def read_table(
     weight: str | None = None,
     doc_id: str | None = None,
     missing: bool = False,
+    categories: Sequence[str] = (),
+    context: Sequence[str] = (),
 ) -> RankingLists:
     r"""Reads tables into memory, one row per item.
 
     The end of a file's name gives its format. `.csv` and `.tsv`, compressed or not,
-    have the names of the columns in the first line; `.parquet` has them itself.
+    have the names of the columns in the first line; `.parquet` has them itself. The
+    lines of `.jsonl` are JSON objects, of which the first one has all names.
 
     Args:
         paths: a path, a pattern such as `data/*.parquet`, several of them separated by
@@ -52,6 +55,10 @@ def read_table(
         weight: column of the weights.
         doc_id: column of the names of the items.
         missing: whether features may be missing, such as empty cells, and are then NaN.
+        categories: columns of names, see `RankingLists.from_dataframe`. In text, they
+            are whole numbers if all cells of the first file are, such as 7 or 7.0, or
+            else texts as they stand, such as 007 or NA; an empty cell is missing.
+        context: features, of either kind, that have one value a list.
 
     Raises:
         DataFormatError: If a file lacks one of these columns, a value is wrong, or the
@@ -69,7 +76,9 @@ def read_table(
         >>> lists.features.tolist(), lists.query_ids
         ([[9.0], [12.5]], ['hat'])
     """
-    columns = Columns(label, query, features, weight, doc_id, missing)
+    columns = Columns(
+        label, query, features, weight, doc_id, missing, categories, context
+    )
     with messages.issuing_warnings():
         return concatenate(read_files(find_files(paths), columns))
 
@@ -143,6 +152,9 @@ def _pieces(path: str, columns: Columns, rows: int | None) -> Iterator[RankingLi
     begun: dict[str, int] = {}
     try:
         frames.check_columns(found, columns.used)
+        if columns.categories and columns.spec is None and rows is not None:
+            # Only all rows tell what a category is.
+            columns = columns.of(read_file(path, columns))
         parts = _read_frames(path, found, columns, rows)
         for frame in parts if rows is None else _whole_lists(parts, columns.query):
             lists = RankingLists.from_frame(frame, columns, begun, row_before)
@@ -206,8 +218,10 @@ def _read_frames(
         for part in parts:
             part.validate(full=True)  # Damaged texts may not be UTF-8.
             if len(part):
-                # The index of a frame is a column in the file.
-                yield part.to_pandas(ignore_metadata=True)
+                # The index of a frame is a column in the file; as floats, long ids
+                # beside missing ones would be others.
+                exact = bool(columns.categories)
+                yield part.to_pandas(ignore_metadata=True, integer_object_nulls=exact)
 
 
 def _separator(path: str) -> str | None:

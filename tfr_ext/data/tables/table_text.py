@@ -1,4 +1,4 @@
-"""Reads CSV text: rows with PyArrow, and lines for error messages."""
+"""Reads CSV text and JSON lines: rows, and lines for error messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import codecs
 import csv
 import importlib
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,9 +15,11 @@ import numpy as np
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.tables import frames, row_arrays
+from tfr_ext.data.tables.category_columns import WHOLE
 from tfr_ext.data.tables.frames import Columns
 from tfr_ext.data.tables.row_arrays import RowError
 
+LINES = "\n"  # The separator of JSON lines, whose first one has all names.
 # Texts that stand for a missing number. (A query may well be called NA.)
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A"]
 _TRUE, _FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
@@ -40,7 +43,7 @@ def read_header(path: str, separator: str) -> tuple[list[str], int]:
         if any("\r" in name for name in row):
             problem = "unexpected carriage return, expected names of columns"
             raise DataFormatError(problem, path, first)
-        return row, last
+        return list(row), last
     raise DataFormatError("the file is empty, expected names of columns", path)
 
 
@@ -50,7 +53,8 @@ def read_frames(
     """Reads text as pandas.DataFrames.
 
     Labels, weights and features become numbers. If the features are not named, every
-    other column becomes numbers if all its values are, and texts otherwise.
+    other column becomes numbers if all its values are, and texts otherwise. Categories
+    stay texts, but for whole numbers in a first file. Of JSON, all stay as they are.
 
     Args:
         path: the file.
@@ -66,6 +70,11 @@ def read_frames(
     wanted, _ = header
     if columns.features is not None:
         wanted = [*columns.others, *columns.features]
+    if separator == LINES:
+        items = (item for _, _, item in _rows(path, separator))
+        while part := list(itertools.islice(items, rows)):
+            yield pandas.DataFrame(part, columns=wanted, dtype=object)
+        return
     hints = {name: "" for name in (columns.label, columns.weight) if name is not None}
     hints |= dict.fromkeys(columns.features or (), row_arrays.WITHOUT_TEXT)
     before = 0
@@ -75,6 +84,8 @@ def read_frames(
             try:
                 if name in (columns.query, columns.doc_id):
                     values[name] = batch[name].to_pandas()
+                elif name in columns.categories:
+                    values[name] = _category(batch[name], columns.spec is None)
                 else:
                     values[name] = _numbers(batch[name], name, hints.get(name, ""))
             except RowError as error:
@@ -202,16 +213,29 @@ def _numbers(texts: Any, name: str, hint: str) -> np.ndarray:
         raise
 
 
+def _category(texts: Any, is_first: bool) -> Any:
+    """Returns a category as it stands; in a first file, integers if all cells are."""
+    values = texts.to_pandas()
+    filled = filter(None, values.unique())
+    if not is_first or not all(WHOLE.fullmatch(text.encode()) for text in filled):
+        return values
+    whole = [int(text.partition(".")[0]) if text else None for text in values]
+    return imported("pandas").Series(whole, dtype=object)
+
+
 def line_of(path: str, separator: str, row: int) -> int | None:
     """Returns the line at which a row begins, counted from 0 after the names."""
-    found = itertools.islice(_rows(path, separator), row + 1, None)
+    found = itertools.islice(_rows(path, separator), row + (separator != LINES), None)
     return next((first for first, _, _ in found), None)
 
 
 def _rows(
     path: str, separator: str, strict: bool = False
-) -> Iterator[tuple[int, int, list[str]]]:
+) -> Iterator[tuple[int, int, Any]]:
     """Yields the first and last line of each row that is not blank, and its cells."""
+    if separator == LINES:
+        yield from _items(path)
+        return
     lines = (f"{text}\n" for _, text in text_files.read_lines(path))
     rows = csv.reader(lines, delimiter=separator, strict=strict)
     first = 1
@@ -222,6 +246,23 @@ def _rows(
             first = rows.line_num + 1
     except csv.Error as error:
         raise DataFormatError(f"expected a table: {error}", path, first) from None
+
+
+def _items(path: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Yields each line that is not blank, twice its number before its object."""
+    names = None
+    for line, text in text_files.read_lines(path):
+        if not text.strip():
+            continue
+        try:
+            item = json.loads(text)
+        except (RecursionError, ValueError) as error:
+            raise DataFormatError(f"expected JSON: {error}", path, line) from None
+        names = names or item
+        if not isinstance(item, dict) or not item.keys() <= names.keys():
+            problem = "expected a JSON object with names that the first line has"
+            raise DataFormatError(f"{problem}. Found: {text[:80]}", path, line)
+        yield line, line, item
 
 
 def _next(rows: Iterator[list[str]]) -> list[str] | None:
