@@ -193,6 +193,7 @@ def _found(
             None if scorer is None else scorer.num_features,
             None if scorer is None else scorer.feature_names,
             with_valid=with_valid and config.scores is None,
+            spec=getattr(scorer, "spec", None),
         )
     if wanted != wanted_labels.AS_GIVEN:
         say(f"Labels: {wanted.describe()}.")

@@ -13,6 +13,7 @@ from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.settings.data_config import AUTO, DataConfig
 from tfr_ext.sources import long_lists, named_sources, wanted_labels
@@ -140,6 +141,7 @@ def load_test(
     num_features: int | None,
     feature_names: Sequence[str] | None = None,
     with_valid: bool = False,
+    spec: FeatureSpec | None = None,
 ) -> dict[str, RankingLists]:
     """Loads only the lists to test on, and those to validate on where that is cheap.
 
@@ -150,6 +152,7 @@ def load_test(
             name some, or those of ELWC files, see `ElwcSchema.columns`.
         with_valid: whether 'valid' is loaded too, if it need not be held out of
             training lists that are not read for 'test' either.
+        spec: what the features of a model are, if they are not only numbers.
 
     Returns:
         The lists of 'test', and those of 'valid' if they are loaded.
@@ -163,8 +166,8 @@ def load_test(
             f"{num_features} features."
         )
     origin = named_sources.source(config)
-    if feature_names:
-        origin.know(feature_names)
+    if feature_names or spec is not None:
+        origin.know(feature_names or (), spec)
     wanted = ["test"]
     if with_valid and ("valid" in origin.splits or "test" not in origin.splits):
         wanted = ["valid", "test"]

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tfr_ext.core.settings import given
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.file_names import find_files
 from tfr_ext.data.letor.byte_ranges import Survey
 from tfr_ext.data.lists import RankingLists
@@ -109,9 +110,9 @@ class Source(abc.ABC):
         Queries of 'train' are held out for 'valid' and 'test' where they are missing.
         """
 
-    def know(self, columns: Collection[str]) -> None:
-        """Sets the columns that a model takes as features, where columns have names."""
-        del columns
+    def know(self, columns: Collection[str], spec: FeatureSpec | None) -> None:
+        """Sets the columns and the categories that a model takes, by their names."""
+        del columns, spec
 
     def read(self, split: str, num_features: int | None) -> RankingLists:
         """Reads a split.

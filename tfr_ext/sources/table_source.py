@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
@@ -46,9 +47,9 @@ class TableSource(FileSource):
             config.keeps_missing,
         )
 
-    def know(self, columns: Collection[str]) -> None:
+    def know(self, columns: Collection[str], spec: FeatureSpec | None) -> None:
         """Sets the feature columns, unless `feature_columns` names them."""
-        if self._columns.features is None:
+        if columns and self._columns.features is None:
             features = tuple(columns)
             self._columns = dataclasses.replace(self._columns, features=features)
 
