@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.commands import bad, run_command, train
-from tests.data.elwc.test_categories import sample
-from tests.elwc_files import write
+from tests.elwc_files import with_categories, write
 from tfr_ext import data
 
 FLAGS = (
@@ -32,7 +31,7 @@ def files(tmp_path_factory):
     """Three files, and the one to test on without all tags and the first brands."""
     directory = tmp_path_factory.mktemp("files")
     for seed, split in enumerate(("train", "valid", "test")):
-        protos = sample(60, seed=seed)[1]
+        protos = with_categories(60, seed=seed)[1]
         write(directory / f"{split}.tfrecord", protos)
     for number, proto in enumerate(protos):
         for example in proto.examples:

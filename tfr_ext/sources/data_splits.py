@@ -166,7 +166,7 @@ def load_test(
             f"{num_features} features."
         )
     origin = named_sources.source(config)
-    if feature_names or spec is not None:
+    if num_features is not None:
         origin.know(feature_names or (), spec)
     wanted = ["test"]
     if with_valid and ("valid" in origin.splits or "test" not in origin.splits):

@@ -109,6 +109,8 @@ class ElwcSource(FileSource):
         self.schema = dataclasses.replace(
             self.schema,
             columns=tuple(columns),
+            category_columns=(),  # Those of `spec`.
+            context_columns=(),
             spec=None if spec is None or spec.is_numeric else spec,
         )
 

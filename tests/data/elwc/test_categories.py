@@ -4,62 +4,22 @@ import dataclasses
 import itertools
 
 import numpy as np
-import pandas
 import pytest
 import tensorflow as tf
 from absl import logging
 
-from tests.elwc_files import elwc, write
+from tests.elwc_files import CATEGORY_VALUES, elwc, with_categories, write
 from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.data.batches import streamed_batches, streams
-from tfr_ext.data.elwc import parsing
+from tfr_ext.data.elwc import diagnosis, parsing
 from tfr_ext.data.fingerprints import FILL, MISSING, of_values
 
-NAMES = ["acme", "Zoë", b"\xff\x00\xfe", "", None]
 SCHEMA = data.ElwcSchema(
     ["price"],
     category_columns=["brand", "tags", "shop", "device"],
     context_columns=["device"],
 )
-
-
-def sample(num_lists=30, most=4, seed=0):
-    """A frame, and the protos of its lists."""
-    rng = np.random.default_rng(seed)
-    rows, protos = [], []
-
-    def drawn(values):
-        return values[rng.integers(len(values))]
-
-    for q in range(num_lists):
-        device, examples = drawn(["phone", "tv", None]), []
-        for i in range(rng.integers(1, 6)):
-            tags = [drawn(NAMES[:3]) for _ in range(rng.integers(most) * (q % 3 > 0))]
-            row = {
-                "query": f"q{q}",
-                "label": float(i % 2),
-                "price": float(rng.random()),
-            }
-            row |= {"brand": drawn(NAMES), "shop": drawn([7, -3, 2**62 + 1, None])}
-            rows.append({**row, "tags": tags or None, "device": device})
-            example = {"label": [row["label"]], "price": [row["price"]]}
-            for name, values in (
-                ("brand", [row["brand"]]),
-                ("tags", tags),
-                ("shop", [row["shop"]]),
-            ):
-                found = [bytes_of(x) for x in values if x is not None]
-                example |= {name: found} if found else {}
-            examples.append(example)
-        context = {} if device is None else {"device": [device.encode()]}
-        protos.append(elwc(examples, query_id=[b"q%d" % q], **context))
-    shops = pandas.array([row["shop"] for row in rows], "Int64")
-    return pandas.DataFrame(rows).assign(shop=shops), protos
-
-
-def bytes_of(value):
-    return value.encode() if isinstance(value, str) else value
 
 
 def of_frame(frame):
@@ -104,7 +64,7 @@ def path_taken(request, monkeypatch):
 def test_ids_are_those_of_the_same_data_as_a_frame(
     tmp_path, path_taken, most, monkeypatch
 ):
-    frame, protos = sample(most=most)
+    frame, protos = with_categories(most=most)
     told = []
     monkeypatch.setattr(
         logging, "warning", lambda text, *args: told.append(text % args)
@@ -127,14 +87,14 @@ def test_ids_are_those_of_the_same_data_as_a_frame(
         "device": (1, False, True),
     }
     assert (lists.ids == MISSING).any() and (lists.context_ids == MISSING).any()
-    odd = of_values([NAMES[2], b"4611686018427387905"])
+    odd = of_values([CATEGORY_VALUES[2], b"4611686018427387905"])
     assert np.isin(odd, lists.ids).all()
     assert (lists.ids[:, 1:9] == FILL).any() and lists.query_ids == expected.query_ids
 
 
 def test_without_numbers(tmp_path, path_taken):
     """And where nobody judged any item of some lists."""
-    frame, protos = sample()
+    frame, protos = with_categories()
     schema = dataclasses.replace(SCHEMA, features=())
     lists = data.read_elwc(write(tmp_path / "a", protos), 0, schema)
     expected = of_frame(frame)
@@ -176,6 +136,32 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path, wrong, told):
     assert f"{tmp_path / 'a'}: record 1101, example 2: {told}" in str(error.value)
 
 
+def test_the_fast_reader_takes_no_damaged_record_for_another(tmp_path):
+    """It says of each what the slow one says, or leaves it to that."""
+    protos = with_categories(8, most=12)[1]
+    records = [proto.SerializeToString() for proto in protos]
+    widths = diagnosis.measure(records, "a", SCHEMA)
+    fast, rng = parsing.parser(SCHEMA, widths), np.random.default_rng(0)
+    counts = {"same": 0, "left": 0}
+    for _ in range(600):
+        damaged = bytearray(records[rng.integers(len(records))])
+        damaged[rng.integers(len(damaged))] = rng.integers(256)
+        record = bytes(damaged)
+        both = [fast.parse_quickly(tf.constant([record]), x) for x in (False, True)]
+        try:
+            slow = diagnosis.parse_slowly([record], "a", 1, SCHEMA, widths)
+        except data.DataFormatError as error:
+            refused = "expected a serialised" in str(error)
+            assert refused or both == [None, None], str(error)
+            continue
+        for quick in both:
+            counts["left" if quick is None else "same"] += 1
+            for key in ("ids", "context_ids", "num_cut") if quick else ():
+                one, other = getattr(quick, key), getattr(slow, key)
+                np.testing.assert_array_equal(one, other, key)
+    assert counts["same"] > 300, counts
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -200,7 +186,9 @@ def test_wrong_names(tmp_path, options, told):
 
 
 def test_a_model_knows_the_kinds_of_a_file_that_lacks_a_category(tmp_path, path_taken):
-    spec = data.measure_features(write(tmp_path / "a", sample()[1]), SCHEMA).spec
+    spec = data.measure_features(
+        write(tmp_path / "a", with_categories()[1]), SCHEMA
+    ).spec
     assert [x.name for x in spec.features] == [
         "price",
         "brand",
@@ -222,7 +210,7 @@ def test_a_model_knows_the_kinds_of_a_file_that_lacks_a_category(tmp_path, path_
 
 
 def test_the_graph_of_an_export_reads_the_same_ids(tmp_path):
-    _, protos = sample(most=12)
+    _, protos = with_categories(most=12)
     path = write(tmp_path / "a", protos)
     lists = data.read_elwc(path, schema=SCHEMA)
     found = data.measure_features(path, SCHEMA).parse(
@@ -248,7 +236,7 @@ def test_the_graph_of_an_export_reads_the_same_ids(tmp_path):
 def test_streamed_batches_are_those_of_lists_in_memory(tmp_path, monkeypatch, numbers):
     monkeypatch.setattr(streams, "_LISTS_PER_PIECE", 3)
     schema = dataclasses.replace(SCHEMA, features=numbers)
-    _, protos = sample()
+    _, protos = with_categories()
     path = write(tmp_path / "a", protos)
     lists = data.read_elwc(path, schema=schema)
     streamed = data.StreamedLists([path], schema=schema)

@@ -38,8 +38,8 @@ class StreamedLists:
     The constructor reads all files once, checks everything, and keeps the facts below.
     It copies the numbers to a temporary file, which later passes read: they take a
     fraction of the time, and find no errors, whatever happens to the files. The copy
-    needs 4 bytes for each feature of each item, in the directory that `TMPDIR` names.
-    It goes with the object, or with the process.
+    needs 4 bytes for each feature of each item, and 8 for each id, in the directory
+    that `TMPDIR` names. It goes with the object, or with the process.
 
     Attributes:
         num_lists: number of lists.
