@@ -3,10 +3,13 @@
 import json
 import os
 
+import numpy as np
 import tensorflow as tf
 
 from tfr_ext.data.elwc import manifest
 from tfr_ext.data.elwc.message import ExampleListWithContext
+
+CATEGORY_VALUES = ["acme", "Zoë", b"\xff\x00\xfe", "", None]
 
 
 def put(feature_map, name, values):
@@ -52,6 +55,52 @@ def protos(lists):
             examples.append(example)
         made.append(elwc(examples, query_id=[query_id.encode()]))
     return made
+
+
+def with_categories(num_lists=30, most=4, seed=0):
+    """A frame with a number and categories, and the protos of its lists."""
+    import pandas
+
+    rng = np.random.default_rng(seed)
+    rows, protos = [], []
+
+    def drawn(values):
+        return values[rng.integers(len(values))]
+
+    for q in range(num_lists):
+        device, examples = drawn(["phone", "tv", None]), []
+        for i in range(rng.integers(1, 6)):
+            tags = [
+                drawn(CATEGORY_VALUES[:3])
+                for _ in range(rng.integers(most) * (q % 3 > 0))
+            ]
+            row = {
+                "query": f"q{q}",
+                "label": float(i % 2),
+                "price": float(rng.random()),
+            }
+            row |= {
+                "brand": drawn(CATEGORY_VALUES),
+                "shop": drawn([7, -3, 2**62 + 1, None]),
+            }
+            rows.append({**row, "tags": tags or None, "device": device})
+            example = {"label": [row["label"]], "price": [row["price"]]}
+            for name, values in (
+                ("brand", [row["brand"]]),
+                ("tags", tags),
+                ("shop", [row["shop"]]),
+            ):
+                found = [
+                    x.encode() if isinstance(x, str) else x
+                    for x in values
+                    if x is not None
+                ]
+                example |= {name: found} if found else {}
+            examples.append(example)
+        context = {} if device is None else {"device": [device.encode()]}
+        protos.append(elwc(examples, query_id=[b"q%d" % q], **context))
+    shops = pandas.array([row["shop"] for row in rows], "Int64")
+    return pandas.DataFrame(rows).assign(shop=shops), protos
 
 
 def write(path, records, options=None):

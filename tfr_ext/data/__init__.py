@@ -11,7 +11,11 @@ from tfr_ext.data.batches.batching import (
 )
 from tfr_ext.data.batches.streamed_batches import StreamedBatches
 from tfr_ext.data.batches.streams import StreamedLists
-from tfr_ext.data.elwc.proto_features import ElwcFeatures, measure_features
+from tfr_ext.data.elwc.proto_features import (
+    ElwcFeatures,
+    elwc_parsing,
+    measure_features,
+)
 from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema, iter_elwc, read_elwc
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.features import Feature, FeatureSpec
@@ -46,6 +50,7 @@ __all__ = [
     "StreamedLists",
     "binary_labels",
     "concatenate",
+    "elwc_parsing",
     "expected_labels",
     "iter_elwc",
     "iter_letor",

@@ -39,6 +39,36 @@ def several(ids: tf.Tensor) -> tf.Tensor:
     return tf.where(none & first, tf.constant(MISSING, tf.int64), kept)
 
 
+def texts_of(values: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns the values of a category as texts, without empty ones.
+
+    Args:
+        values: texts or integers, `[items, (values)]`.
+    """
+    if values.dtype == tf.int64:
+        values = values.with_flat_values(tf.strings.as_string(values.flat_values))
+    return tf.ragged.boolean_mask(values, tf.not_equal(values, ""))
+
+
+def ids_of(values: tf.RaggedTensor, width: int) -> tf.Tensor:
+    """Returns the ids of the values of a category, `[items, width]`.
+
+    Args:
+        values: what `texts_of` returned.
+        width: how many values an item has at most; those beyond are left out. With 1,
+            an item that has two is an error (`tf.errors.InvalidArgumentError`).
+    """
+    if width == 1:
+        single = tf.debugging.assert_less(
+            tf.reduce_max(tf.concat([values.row_lengths(), [0]], axis=0)),
+            tf.constant(2, tf.int64),
+            "A category has several values; it had one in training.",
+        )
+        with tf.control_dependencies([single]):
+            values = values.with_flat_values(tf.identity(values.flat_values))
+    return several(fingerprint(values.to_tensor("", shape=[None, width])))
+
+
 def of_values(texts: list[bytes]) -> np.ndarray:
     """Returns the fingerprints of texts in memory."""
     return fingerprint(tf.constant(np.array(texts, object), tf.string)).numpy()

@@ -12,7 +12,8 @@ from tfr_ext.data.lists import RankingLists
 # From this size on, memory comes in huge pages, as NumPy asks for its own arrays: the
 # first write to many small pages takes longer than to fill them.
 _HUGE_BYTES = 1 << 22
-_ARRAYS = ("labels", "label_distributions", "weights", "ids", "context_ids")
+# What `RankingLists` has beside features, row splits and names.
+ARRAYS = ("labels", "label_distributions", "weights", "ids", "context_ids")
 
 
 class GrowingRows:
@@ -125,8 +126,7 @@ def concatenate(pieces: Iterable[RankingLists]) -> RankingLists:
     features = GrowingRows()
     spec = None
     lengths: list[np.ndarray] = []
-    # What `RankingLists` has beside features, by its name.
-    arrays: dict[str, list[np.ndarray]] = {name: [] for name in _ARRAYS}
+    arrays: dict[str, list[np.ndarray]] = {name: [] for name in ARRAYS}
     feature_names: set[tuple[str, ...] | None] = set()
     query_ids: dict[str, None] = {}  # in order
     doc_ids: list[str] | None = []

@@ -16,8 +16,8 @@ from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
 from tfr_ext.data import file_names, text_files
-from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.reading import iter_elwc
+from tfr_ext.data.elwc.schema import ElwcSchema
 from tfr_ext.data.letor.reading import iter_letor
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
@@ -273,6 +273,7 @@ def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piec
         missing_value=_missing(config, scorer).absent_value,
         columns=tuple(scorer.feature_names or ()),
         takes_nan=_missing(config, scorer).keeps_missing and takes_missing(scorer),
+        spec=getattr(scorer, "spec", None),
     )
     return iter_elwc(files, scorer.num_features, schema, config.batch_size)
 

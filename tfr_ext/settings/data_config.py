@@ -23,7 +23,7 @@ COLUMNS = (
     *("weight_column", "doc_id_column", "category_columns", "context_columns"),
 )
 # Those that name features of protos too.
-_OF_ELWC = ("weight_column", "category_columns", "context_columns")
+ELWC_COLUMNS = ("weight_column", "category_columns", "context_columns")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -395,7 +395,7 @@ def check_columns(settings: Settings, dataset: str) -> None:
         name, value = place.name, place.value(settings)
         if dataset == "table" and name == "query_column" and not value:
             raise ValueError(f"`{name}` must name a column.")
-        has_meaning = dataset == "table" or (dataset == "elwc" and name in _OF_ELWC)
+        has_meaning = dataset == "table" or (dataset == "elwc" and name in ELWC_COLUMNS)
         if name in COLUMNS and value != place.default and not has_meaning:
             raise ValueError(
                 f"{given(name, value)} has no meaning with "

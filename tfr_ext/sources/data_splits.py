@@ -152,7 +152,7 @@ def load_test(
             name some, or those of ELWC files, see `ElwcSchema.columns`.
         with_valid: whether 'valid' is loaded too, if it need not be held out of
             training lists that are not read for 'test' either.
-        spec: what the features are, if they are not only numbers.
+        spec: what the features of a model are, if they are not only numbers.
 
     Returns:
         The lists of 'test', and those of 'valid' if they are loaded.
@@ -166,7 +166,7 @@ def load_test(
             f"{num_features} features."
         )
     origin = named_sources.source(config)
-    if feature_names or spec:
+    if num_features is not None:
         origin.know(feature_names or (), spec)
     wanted = ["test"]
     if with_valid and ("valid" in origin.splits or "test" not in origin.splits):

@@ -10,15 +10,15 @@ from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches import streams
 from tfr_ext.data.elwc import manifest, shards, writing
-from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.proto_features import has_feature, measure_features
 from tfr_ext.data.elwc.reading import ElwcReader
+from tfr_ext.data.elwc.schema import ElwcSchema
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.file_names import find_files
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.settings.data_config import DataConfig
+from tfr_ext.settings.data_config import ELWC_COLUMNS, DataConfig
 from tfr_ext.sources.source import (
     SPLITS,
     FileSource,
@@ -36,7 +36,7 @@ class ElwcSource(FileSource):
         schema: the names of what is read.
     """
 
-    settings = (*settings_of("elwc_"), "weight_column")
+    settings = (*settings_of("elwc_"), *ELWC_COLUMNS)
     _or = ", or `data_dir`"
 
     def __init__(self, config: DataConfig):
@@ -58,6 +58,8 @@ class ElwcSource(FileSource):
             config.weight_column,
             config.absent_value,
             takes_nan=config.keeps_missing,
+            category_columns=config.category_columns,
+            context_columns=config.context_columns,
         )
         if config.data_dir is None:
             return
@@ -102,9 +104,15 @@ class ElwcSource(FileSource):
             return super().splits
         return [split for split in SPLITS if split in self._manifest.splits]
 
-    def know(self, columns: Collection[str], spec: FeatureSpec | None = None) -> None:
-        """Sets the names of the numbers that a model takes as features."""
-        self.schema = dataclasses.replace(self.schema, columns=tuple(columns))
+    def know(self, columns: Collection[str], spec: FeatureSpec | None) -> None:
+        """Sets the names of the numbers, and the categories, that a model takes."""
+        self.schema = dataclasses.replace(
+            self.schema,
+            columns=tuple(columns),
+            category_columns=(),  # Those of `spec`.
+            context_columns=(),
+            spec=None if spec is None or spec.is_numeric else spec,
+        )
 
     def files(self, split: str) -> list[str]:
         """Returns the files of a split, by the manifest of `data_dir` if it has one."""
@@ -198,7 +206,8 @@ class ElwcSource(FileSource):
         """
         if split == "train":
             self.elwc_features = measure_features(files[0], self.schema)
-            self.know(self.elwc_features.spec.feature_names)
+            spec = self.elwc_features.spec
+            self.know(spec.feature_names, spec)
         weight = self.schema.weight
         if split == "train" or not weight or has_feature(files[0], weight):
             return self.schema

@@ -110,8 +110,8 @@ class Source(abc.ABC):
         Queries of 'train' are held out for 'valid' and 'test' where they are missing.
         """
 
-    def know(self, columns: Collection[str], spec: FeatureSpec | None = None) -> None:
-        """Sets what a model takes, where columns have names: numbers, or by `spec`."""
+    def know(self, columns: Collection[str], spec: FeatureSpec | None) -> None:
+        """Sets the columns and the categories that a model takes, by their names."""
         del columns, spec
 
     def read(self, split: str, num_features: int | None) -> RankingLists:

@@ -49,11 +49,11 @@ class TableSource(FileSource):
             config.context_columns,
         )
 
-    def know(self, columns: Collection[str], spec: FeatureSpec | None = None) -> None:
+    def know(self, columns: Collection[str], spec: FeatureSpec | None) -> None:
         """Sets the feature columns, unless `feature_columns` names them."""
         if spec is not None:
             self._columns = self._columns.of_model(spec)
-        elif self._columns.features is None:
+        elif columns and self._columns.features is None:
             features = tuple(columns)
             self._columns = dataclasses.replace(self._columns, features=features)
 

@@ -21,7 +21,8 @@ from tfr_ext.data.batches.batching import (
     padded_batch,
 )
 from tfr_ext.data.batches.streams import StreamedLists, number_of
-from tfr_ext.data.growing_rows import GrowingRows
+from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.growing_rows import ARRAYS, GrowingRows
 from tfr_ext.data.lists import RankingLists
 
 # Number of batches of a run, within which lists are shuffled and batched by length.
@@ -132,8 +133,9 @@ class StreamedBatches:
                 running.pop(other, None)
             return found
 
+        lists = self._lists
         signature = batch_signature(
-            self._lists.num_features, self._num_grades, self._lists.has_weights
+            lists.num_features, self._num_grades, lists.has_weights, lists.spec
         )
         return dataset_of(begin, batch, count, signature)
 
@@ -214,15 +216,15 @@ class _Run:
     def __init__(self) -> None:
         self.num_lists = 0
         self._features: GrowingRows | None = None
-        self._others: list[tuple[np.ndarray | None, ...]] = []
+        self._spec: FeatureSpec | None = None
+        self._others: list[list[Any]] = []
 
     def append(self, lists: RankingLists) -> None:
         if self._features is None:
             self._features = GrowingRows(lists.num_features)
         self._features.append(lists.features)
-        self._others.append(
-            (lists.lengths, lists.labels, lists.label_distributions, lists.weights)
-        )
+        self._spec = lists.spec
+        self._others.append([lists.lengths, *(getattr(lists, x) for x in ARRAYS)])
         self.num_lists += lists.num_lists
 
     def whole(self) -> RankingLists:
@@ -231,14 +233,13 @@ class _Run:
             None if parts[0] is None else np.concatenate(parts)
             for parts in zip(*self._others)
         ]
-        lengths, labels, shares, weights = joined
+        lengths, arrays = joined[0], dict(zip(ARRAYS, joined[1:]))
         return RankingLists(
             self._features.whole(),
-            labels,
-            np.concatenate([[0], np.cumsum(lengths)]),
-            [""] * len(lengths),
-            label_distributions=shares,
-            weights=weights,
+            row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+            query_ids=[""] * len(lengths),
+            spec=self._spec,
+            **arrays,
         )
 
 
@@ -262,20 +263,22 @@ def _in_turns(
 
 def _cut(lists: RankingLists, count: int) -> tuple[RankingLists, RankingLists]:
     """Splits lists into the first ones and the rest, as views."""
-    end, docs = lists.num_lists, lists.doc_ids
-    shares, weights = lists.label_distributions, lists.weights
+    docs = lists.doc_ids
 
     def part(start: int, stop: int) -> RankingLists:
         splits = lists.row_splits[start : stop + 1]
         items = slice(splits[0], splits[-1])
+        arrays: dict[str, Any] = {}
+        for name in ("features", *ARRAYS):
+            array = getattr(lists, name)
+            rows = slice(start, stop) if name == "context_ids" else items
+            arrays[name] = None if array is None else array[rows]
         return RankingLists(
-            lists.features[items],
-            lists.labels[items],
-            splits - splits[0],
-            lists.query_ids[start:stop],
-            docs and docs[items],
-            None if shares is None else shares[items],
-            None if weights is None else weights[items],
+            row_splits=splits - splits[0],
+            query_ids=lists.query_ids[start:stop],
+            doc_ids=docs and docs[items],
+            spec=lists.spec,
+            **arrays,
         )
 
-    return part(0, count), part(count, end)
+    return part(0, count), part(count, lists.num_lists)

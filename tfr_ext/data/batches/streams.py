@@ -10,12 +10,14 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from tfr_ext.data.batches.batching import LabelTransform
 from tfr_ext.data.elwc.reading import ElwcReader, ElwcSchema
 from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.growing_rows import ARRAYS
 from tfr_ext.data.labels import with_label_distributions
 from tfr_ext.data.lists import RankingLists
 
@@ -23,6 +25,8 @@ from tfr_ext.data.lists import RankingLists
 # highest.
 _MAX_LABELS = 1000
 _LISTS_PER_PIECE = 16
+# What a temporary file has as numbers of the same bytes, two for each.
+_IDS = {"ids", "context_ids"}
 
 # Maps some lists, and a number of their own, to as many lists to train on.
 PieceTransform = Callable[[RankingLists, int], RankingLists]
@@ -34,14 +38,15 @@ class StreamedLists:
     The constructor reads all files once, checks everything, and keeps the facts below.
     It copies the numbers to a temporary file, which later passes read: they take a
     fraction of the time, and find no errors, whatever happens to the files. The copy
-    needs 4 bytes for each feature of each item, in the directory that `TMPDIR` names.
-    It goes with the object, or with the process.
+    needs 4 bytes for each feature of each item, and 8 for each id, in the directory
+    that `TMPDIR` names. It goes with the object, or with the process.
 
     Attributes:
         num_lists: number of lists.
         num_items: number of items.
         num_features: width of the feature vectors.
         num_grades: width of the label distributions, or None.
+        spec: what the features are; None if they are numbers.
         has_weights: whether the items have weights.
         feature_names: None, as the files have no names of single features.
         lengths: number of items of each list.
@@ -111,12 +116,17 @@ class StreamedLists:
             if transform is not None:
                 number = number_of(numbers[path], len(by_file[path]))
                 kept = transform(piece, number)
-            place = self._copy.append(
-                kept.features, kept.labels, kept.label_distributions, kept.weights
-            )
+            arrays = {name: getattr(kept, name) for name in ("features", *ARRAYS)}
+            arrays = {k: x for k, x in arrays.items() if x is not None}
+            for name in arrays.keys() & _IDS:
+                arrays[name] = arrays[name].view(np.float32)
+            place = self._copy.append(*arrays.values())
+            # The shape of a row of each.
+            self._rows = {name: x.shape[1:] for name, x in arrays.items()}
             by_file[path].append(_Piece(kept.lengths.astype(np.int32), place))
             self.num_empty += kept.num_empty
             self.num_features, self.num_grades = kept.num_features, kept.num_grades
+            self.spec = kept.spec
             self.has_weights = kept.weights is not None
             self.has_missing |= kept.has_missing
             found = kept.label_counts
@@ -230,18 +240,18 @@ class StreamedLists:
             with_label_distributions(example, num_grades)
 
     def _read(self, piece: _Piece, buffer: np.ndarray | None) -> RankingLists:
-        items, grades = piece.num_items, self.num_grades
-        shapes = [(items, self.num_features), (items,)]
-        shapes += [] if grades is None else [(items, grades)]
-        shapes += [(items,)] * self.has_weights
-        features, labels, *others = self._copy.read(piece.place, shapes, buffer)
+        count = {"context_ids": len(piece.lengths)}
+        shapes = [(count.get(k, piece.num_items), *x) for k, x in self._rows.items()]
+        arrays: dict[str, Any] = dict(
+            zip(self._rows, self._copy.read(piece.place, shapes, buffer))
+        )
+        for name in arrays.keys() & _IDS:
+            arrays[name] = arrays[name].view(np.int64)
         return RankingLists(
-            features,
-            labels,
-            piece.row_splits,
-            [""] * len(piece.lengths),  # Training does not use names.
-            label_distributions=None if grades is None else others[0],
-            weights=others[-1] if self.has_weights else None,
+            row_splits=piece.row_splits,
+            query_ids=[""] * len(piece.lengths),  # Training does not use names.
+            spec=self.spec,
+            **arrays,
         )
 
 

@@ -6,8 +6,6 @@ all others with protobuf's own classes, or explains what is wrong.
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,134 +14,20 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from tfr_ext.core.checks import near
-from tfr_ext.core.decimals import is_finite
 from tfr_ext.data import text_files
 from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.features import Feature
+from tfr_ext.data.fingerprints import ids_of
 from tfr_ext.data.lists import are_distributions
 
 NO_RECORDS = "the file has no records, expected at least 1"
 # Stands for a number of a feature that an example lacks, until `filled`: a NaN with a
 # payload that no computation gives.
 ABSENT = np.array(0x7FC0A5E7, np.uint32).view(np.float32)
-
-
-@dataclasses.dataclass(frozen=True)
-class ElwcSchema:
-    """The names of the features in `ExampleListWithContext` protos.
-
-    Attributes:
-        features: features of the examples, each with one number or several. Joined in
-            this order, they are the features of an item.
-        context_features: features of the context, which follow those of the examples
-            and are the same for all items of a list.
-        label: the label of an example, one number; None if labels are not wanted, and
-            are then 0.
-        query_id: the name of the query in the context; empty if there is none.
-        doc_id: the name of an example; empty if there is none.
-        label_distribution: the probability of each grade, an array; empty if there is
-            none.
-        weight: the weight of an example, one number; empty if all have the same weight.
-        missing_value: what features become that an example, or a context, lacks; NaN
-            says that they are missing.
-        columns: names of single numbers, `a` or `a[0]` and `a[1]`, that a model is
-            known to take. Only their features may be absent from all of the first file.
-        takes_nan: whether features may be NaN; they may if `missing_value` is.
-
-    Examples:
-        >>> schema = ElwcSchema(["bm25", "pagerank"], label="relevance")
-        >>> schema.query_id
-        'query_id'
-    """
-
-    features: Sequence[str] = ("float_features",)
-    context_features: Sequence[str] = ()
-    label: str | None = "label"
-    query_id: str = "query_id"
-    doc_id: str = "doc_id"
-    label_distribution: str = "label_distribution"
-    weight: str = ""
-    missing_value: float = 0.0
-    columns: tuple[str, ...] = dataclasses.field(default=(), compare=False)
-    takes_nan: bool = False
-
-    def __post_init__(self) -> None:
-        """Checks the names."""
-        if math.isnan(self.missing_value):
-            object.__setattr__(self, "takes_nan", True)
-        for kind in ("features", "context_features"):
-            if not isinstance(getattr(self, kind), str):
-                object.__setattr__(self, kind, tuple(getattr(self, kind)))
-        if self.label is not None and not self.label:
-            raise ValueError("`label` must name a feature. Received: ''.")
-        names = [self.label, self.doc_id, self.label_distribution, self.weight]
-        for kind, used in (
-            ("features", [*self.features, *filter(None, names)]),
-            ("context_features", [*self.context_features, self.query_id]),
-        ):
-            given = getattr(self, kind)
-            if isinstance(given, str) or not all(given):
-                raise ValueError(
-                    f"`{kind}` must be a list of names. Received: {given!r}."
-                )
-            for name in used:
-                if used.count(name) > 1:
-                    raise ValueError(f"{name!r} has two uses: {self}.")
-        if not self.features and not self.context_features:
-            raise ValueError("`features` must name at least one feature.")
-        if not (math.isnan(self.missing_value) or is_finite(self.missing_value)):
-            raise ValueError(
-                "`missing_value` must be a finite number or NaN. Received: "
-                f"{self.missing_value}."
-            )
-
-
-@dataclasses.dataclass(frozen=True)
-class Widths:
-    """The numbers of values, which are the same in all of the data.
-
-    Attributes:
-        features: width of each of `ElwcSchema.features`.
-        context: width of each of `ElwcSchema.context_features`.
-        grades: width of the label distributions; None if there are none.
-        integers: names of the features, of examples and of the context, that hold
-            integers.
-    """
-
-    features: tuple[int, ...]
-    context: tuple[int, ...]
-    grades: int | None
-    integers: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
-
-    @property
-    def num_features(self) -> int:
-        """Width of the features of an item."""
-        return sum(self.features) + sum(self.context)
-
-
-@dataclasses.dataclass(frozen=True)
-class Chunk:
-    """The contents of some records of a file.
-
-    Attributes:
-        features: float32 array `[num_items, num_features]`.
-        labels: float32 array `[num_items]`; negative where nobody judged the item.
-        lengths: number of items of each list.
-        query_ids: name of each query, None where it has none.
-        doc_ids: name of each item, or None if one has none.
-        distributions: float32 array `[num_items, num_grades]`, or None.
-        weights: float32 array `[num_items]`, or None.
-        num_absent: how many of the features the examples lack.
-    """
-
-    features: np.ndarray
-    labels: np.ndarray
-    lengths: np.ndarray
-    query_ids: list[str | None]
-    doc_ids: list[str] | None
-    distributions: np.ndarray | None
-    weights: np.ndarray | None
-    num_absent: int = 0
+# So many examples at least say whether a category has several values.
+_LOOKED_AT = 1000
 
 
 def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
@@ -152,29 +36,38 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
     Raises:
         DataFormatError: If a record cannot be read, or none has a feature.
     """
-    wanted = (schema.features, schema.context_features)
+    numbers = (schema.features, schema.context_features)
+    # A model that is known says what the file would say of its categories.
+    named = schema.categories if schema.spec is None else ([], [])
     found: tuple[dict[str, tuple[int, str]], ...] = ({}, {})  # Widths and kinds.
+    with_several: set[str] = set()
     grades = None
     for count, messages in enumerate(_messages(records, path)):
         if not count:
             grades = _width(messages[0], schema.label_distribution) or None
-        for message, kinds in zip(messages, found):
+        for message, kinds, categories in zip(messages, found, named):
             for name in message.features.feature:
                 if name not in kinds and (values := _values(message, name))[0]:
                     kinds[name] = len(values[1]), values[0]
-        if all(name in x for names, x in zip(wanted, found) for name in names):
+            with_several |= {x for x in categories if len(_texts(message, x)) > 1}
+        wanted = zip((*numbers, *named), (*found, *found))
+        if (count >= _LOOKED_AT or not any(named)) and all(
+            name in x for names, x in wanted for name in names
+        ):
             break
     widths, integers = [], []
-    for place, names, kinds in zip(("example", "context"), wanted, found):
+    for context, place in enumerate(("example", "context")):
+        kinds, categories = found[context], named[context]
         integers.append(frozenset(x for x in kinds if kinds[x][1] == "int64_list"))
-        for name in (x for x in names if x not in kinds):
+        for name in (x for x in (*numbers[context], *categories) if x not in kinds):
             known = [x == name or x.startswith(f"{name}[") for x in schema.columns]
             if not any(known):
                 problem = f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
                 raise DataFormatError(problem + near(name, [*kinds]), path)
             kinds[name] = sum(known), ""
-        widths.append(tuple(kinds[name][0] for name in names))
-    return Widths(widths[0], widths[1], grades, (integers[0], integers[1]))
+        widths.append(tuple(kinds[name][0] for name in numbers[context]))
+    whole = (integers[0], integers[1])
+    return Widths(widths[0], widths[1], grades, whole, frozenset(with_several))
 
 
 def _messages(
@@ -223,6 +116,10 @@ def parse_slowly(
     items: list[tuple[Any, ...]] = []
     lengths: list[int] = []
     query_ids: list[str | None] = []
+    texts: list[list[list[bytes]]] = []  # Of the categories of each item.
+    list_texts: list[list[list[bytes]]] = []
+    spec = schema.spec_of(widths)
+    of_items, of_lists = spec.categories(False), spec.categories(True)
     for number, record in enumerate(records, first_record):
         where = f"record {number}"
         try:
@@ -230,14 +127,18 @@ def parse_slowly(
             names, may_be_nan = schema.context_features, schema.takes_nan
             context = _joined(elwc.context, names, widths.context, may_be_nan)
             query_ids.append(_name(elwc.context, schema.query_id))
+            list_texts.append([_category(elwc.context, x) for x in of_lists])
             for i, example in enumerate(elwc.examples, 1):
                 where = f"record {number}, example {i}"
                 items.append(_parse_example(example, context, schema, widths))
+                texts.append([_category(example, x) for x in of_items])
         except ValueError as error:
             raise DataFormatError(f"{where}: {error}", path) from None
         lengths.append(len(elwc.examples))
     features, labels, doc_ids, distributions, weights = zip(*items)
     all_features, num_absent = filled(np.stack(features), schema.missing_value)
+    ids, num_cut = _ids(texts, of_items)
+    context_ids, num_cut_lists = _ids(list_texts, of_lists)
     return Chunk(
         all_features,
         np.array(labels, np.float32),
@@ -247,6 +148,9 @@ def parse_slowly(
         None if widths.grades is None else np.stack(distributions),
         np.array(weights, np.float32) if schema.weight else None,
         num_absent,
+        ids,
+        context_ids,
+        num_cut + num_cut_lists,
     )
 
 
@@ -370,6 +274,37 @@ def _numbers(
             "number"
         )
     return numbers
+
+
+def _texts(example: tf.train.Example, name: str) -> list[bytes]:
+    """Returns the values of a category; the empty text is none."""
+    kind, values = _values(example, name)
+    return [x if kind == "bytes_list" else b"%d" % x for x in values if x != b""]
+
+
+def _category(example: tf.train.Example, feature: Feature) -> list[bytes]:
+    """Returns the values of a category, which must be of its kind."""
+    name, texts = feature.name, _texts(example, feature.name)
+    kind = _values(example, name)[0]
+    expected = "int64_list" if feature.is_integer else "bytes_list"
+    if kind not in ("", expected):
+        raise ValueError(f"category {name!r} is a {kind}, expected a {expected}")
+    if len(texts) > 1 == feature.width:
+        raise ValueError(
+            f"category {name!r} has {len(texts)} values, expected at most 1, as in the "
+            "first examples of the data or in training"
+        )
+    return texts
+
+
+def _ids(rows: list, features: Sequence[Feature]) -> tuple[np.ndarray | None, int]:
+    """Returns the ids of rows of values of categories, and how many are cut."""
+    parts, num_cut = [], 0
+    for column, feature in zip(zip(*rows), features):
+        values = tf.ragged.constant(column, tf.string, ragged_rank=1)
+        parts.append(ids_of(values, feature.width).numpy())
+        num_cut += sum(len(texts) > feature.width for texts in column)
+    return np.concatenate(parts, axis=1) if parts else None, num_cut
 
 
 def _name(example: tf.train.Example, name: str) -> str | None:

@@ -10,14 +10,16 @@ lists in one feature, which no library writes, they read the first.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from tfr_ext.data.elwc import diagnosis
-from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema, Widths
 from tfr_ext.data.elwc.message import split_protos
+from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
+from tfr_ext.data.features import Feature
+from tfr_ext.data.fingerprints import ids_of, texts_of
 from tfr_ext.data.lists import are_distributions
 
 # The numbers that stand for an absent feature, and their bytes: a record that contains
@@ -33,7 +35,11 @@ def parser(schema: ElwcSchema, widths: Widths) -> Parser:
 
 
 class Parser:
-    """Parses records whose features have the kinds and widths of the first record."""
+    """Parses records whose features have the kinds and widths of the first record.
+
+    Attributes:
+        spec: what the features are; None if they are numbers.
+    """
 
     def __init__(self, schema: ElwcSchema, widths: Widths):
         """Initialises the parser.
@@ -44,6 +50,9 @@ class Parser:
         """
         self._schema = schema
         self._widths = widths
+        spec = schema.spec_of(widths)
+        self.spec = None if spec.is_numeric else spec
+        self._categories = spec.categories(False), spec.categories(True)
         of_items, of_lists = widths.integers
 
         def numbers(name: str, width: int, integers: frozenset[str]) -> object:
@@ -52,6 +61,10 @@ class Parser:
 
         def one_or_none(name: str, integers: frozenset[str]) -> object:
             return tf.io.VarLenFeature(tf.int64 if name in integers else tf.string)
+
+        def names(x: Feature) -> object:
+            kind = tf.int64 if x.is_integer else tf.string
+            return tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
 
         examples = dict(zip(schema.features, widths.features))
         if schema.label is not None:
@@ -63,6 +76,8 @@ class Parser:
         context = zip(schema.context_features, widths.context)
         self._examples = {x: numbers(x, n, of_items) for x, n in examples.items()}
         self._context = {x: numbers(x, n, of_lists) for x, n in context}
+        self._examples |= {x.name: names(x) for x in self._categories[False]}
+        self._context |= {x.name: names(x) for x in self._categories[True]}
         if schema.label_distribution and widths.grades is None:
             unwanted = tf.io.VarLenFeature(tf.float32)
             self._examples[schema.label_distribution] = unwanted
@@ -173,6 +188,9 @@ class Parser:
             shares,
             weights,
             num_absent,
+            values.get("ids"),
+            values.get("context_ids"),
+            int(values.get("num_cut", 0)),
         )
 
     # Each operation costs about .2 ms whenever a dataset of records starts. So what is
@@ -203,6 +221,9 @@ class Parser:
                 made["query_ids"] = query_ids.values
                 made["query_shape"] = query_ids.dense_shape
                 made["named"] = query_ids.indices
+            _add_ids(made, "context_ids", context, self._categories[True])
+        _add_ids(made, "ids", found, self._categories[False])
+        parts = parts or [tf.zeros([tf.reduce_sum(lengths), 0])]
         parts = [_as_float(part) for part in parts]
         features = tf.concat(parts, axis=1) if len(parts) > 1 else parts[0]
         made["sum"] = tf.reduce_sum(features)
@@ -210,7 +231,7 @@ class Parser:
         if schema.label is not None:
             made["labels"] = _as_float(found[schema.label][:, 0])
         else:
-            made["labels"] = tf.zeros_like(features[:, 0])
+            made["labels"] = tf.zeros([tf.reduce_sum(lengths)])
         if schema.weight:
             made["weights"] = _as_float(found[schema.weight][:, 0])
         if schema.label_distribution:
@@ -239,6 +260,18 @@ class Parser:
             name: x if isinstance(x, tf.SparseTensor) else tf.gather_nd(x, rows)
             for name, x in found.items()
         }
+
+
+def _add_ids(
+    made: dict[str, tf.Tensor], key: str, found: dict, categories: Sequence[Feature]
+) -> None:
+    """Adds the ids of categories, and to how many have more values than are used."""
+    texts = [texts_of(found[x.name]) for x in categories]
+    if texts:
+        ids = [ids_of(each, x.width) for each, x in zip(texts, categories)]
+        cut = [each.row_lengths() > x.width for each, x in zip(texts, categories)]
+        made[key] = tf.concat(ids, axis=1)
+        made["num_cut"] = made.get("num_cut", 0) + tf.math.count_nonzero(cut)
 
 
 def _as_float(x: tf.Tensor) -> tf.Tensor:

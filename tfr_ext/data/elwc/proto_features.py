@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from tfr_ext.data.batches.batching import CONTEXT_IDS, FEATURES, IDS, MASK
 from tfr_ext.data.elwc import diagnosis
-from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.message import split_protos
+from tfr_ext.data.elwc.schema import ElwcSchema
 from tfr_ext.data.elwc.tfrecords import each_record, first_record
 from tfr_ext.data.features import Feature, FeatureSpec
-from tfr_ext.data.fingerprints import FILL, fingerprint, several
+from tfr_ext.data.fingerprints import FILL, ids_of, texts_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +127,7 @@ class ElwcFeatures:
         found = tf.io.parse_example(examples, specs)
         for x in features:
             if x.kind == "category":
-                parts[IDS].append(ids_of(found[x.name], x.width))
+                parts[IDS].append(ids_of(texts_of(found[x.name]), x.width))
             else:
                 parts[FEATURES].append(_floats(found[x.name], x, self.missing_value))
         return parts
@@ -149,26 +149,30 @@ def parsed_as(feature: Feature, missing_value: float) -> Any:
     return tf.io.FixedLenFeature([feature.width], dtype, [absent] * feature.width)
 
 
-def ids_of(values: tf.RaggedTensor, width: int) -> tf.Tensor:
-    """Returns the ids of the values of a category, `[items, width]`.
+def elwc_parsing(
+    spec: FeatureSpec, missing_value: float = 0.0
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns how `tf.io.parse_example` reads contexts, and how it reads examples.
 
     Args:
-        values: texts or integers, `[items, (values)]`.
-        width: how many values an item has at most; those beyond are left out. With 1,
-            an item that has two is an error (`tf.errors.InvalidArgumentError`).
+        spec: the features. Categories are then ragged texts or integers.
+        missing_value: what a number becomes where it is absent; an int64 becomes the
+            lowest one.
+
+    Examples:
+        >>> _, examples = elwc_parsing(FeatureSpec((
+        ...     Feature("price"), Feature("brand", "category"))))
+        >>> example = tf.train.Example()
+        >>> example.features.feature["brand"].bytes_list.value.append(b"acme")
+        >>> found = tf.io.parse_example([example.SerializeToString()], examples)
+        >>> found["price"].numpy().tolist(), found["brand"].to_list()
+        ([[0.0]], [[b'acme']])
     """
-    if values.dtype == tf.int64:
-        values = values.with_flat_values(tf.strings.as_string(values.flat_values))
-    values = tf.ragged.boolean_mask(values, tf.not_equal(values, ""))
-    if width == 1:
-        single = tf.debugging.assert_less(
-            tf.reduce_max(tf.concat([values.row_lengths(), [0]], axis=0)),
-            tf.constant(2, tf.int64),
-            "A category has several values; it had one in training.",
-        )
-        with tf.control_dependencies([single]):
-            values = values.with_flat_values(tf.identity(values.flat_values))
-    return several(fingerprint(values.to_tensor("", shape=[None, width])))
+    context, examples = (
+        {x.name: parsed_as(x, missing_value) for x in spec.features if x.context == of}
+        for of in (True, False)
+    )
+    return context, examples
 
 
 def _floats(found: tf.Tensor, feature: Feature, missing_value: float) -> tf.Tensor:
@@ -191,17 +195,7 @@ def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
             it is damaged.
     """
     widths = diagnosis.measure(each_record(path), path, schema)
-    examples, context = (
-        tuple(
-            Feature(name, width=width, is_integer=name in integers)
-            for name, width in zip(names, found)
-        )
-        for names, found, integers in (
-            (schema.features, widths.features, widths.integers[0]),
-            (schema.context_features, widths.context, widths.integers[1]),
-        )
-    )
-    return ElwcFeatures(examples, context, schema.missing_value)
+    return ElwcFeatures.of(schema.spec_of(widths), schema.missing_value)
 
 
 def has_feature(path: str, name: str) -> bool:

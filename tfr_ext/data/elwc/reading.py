@@ -20,11 +20,13 @@ from absl import logging
 
 from tfr_ext.core.system.threads import in_threads
 from tfr_ext.data.elwc import diagnosis
-from tfr_ext.data.elwc.diagnosis import NO_RECORDS, Chunk, ElwcSchema
+from tfr_ext.data.elwc.diagnosis import NO_RECORDS
 from tfr_ext.data.elwc.parsing import Parser, parser
+from tfr_ext.data.elwc.schema import Chunk, ElwcSchema
 from tfr_ext.data.elwc.tfrecords import each_record, map_records, read_records
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
+from tfr_ext.data.fingerprints import MOST_VALUES
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 
@@ -138,9 +140,10 @@ class ElwcReader:
         Raises:
             ValueError: If `num_features` is less than 1.
         """
-        if num_features is not None and num_features < 1:
+        least = 0 if schema.category_columns else 1
+        if num_features is not None and num_features < least:
             raise ValueError(
-                f"`num_features` must be at least 1. Received: {num_features}."
+                f"`num_features` must be at least {least}. Received: {num_features}."
             )
         self._files = list(files)
         self._num_features = num_features
@@ -154,6 +157,7 @@ class ElwcReader:
         self._num_unjudged = 0
         self._num_dropped = 0
         self._num_absent = 0
+        self._num_cut = 0
 
     def read(
         self, paths: Sequence[str] | None = None, lists_per_piece: int | None = None
@@ -222,6 +226,12 @@ class ElwcReader:
                 "missing" if np.isnan(value) else f"{value:g}",
                 first,
             )
+        if self._num_cut:
+            logging.warning(
+                "%d categories of items or lists have more than %d values, of which "
+                "the first are used: %s.",
+                *(self._num_cut, MOST_VALUES, first),
+            )
         if self._num_dropped == self._num_queries and not may_be_empty:
             raise DataFormatError(
                 "all labels are negative, expected judged items", self._begun[0][1]
@@ -276,7 +286,9 @@ class ElwcReader:
 
     def _lists(self, chunk: Chunk, path: str, first_record: int) -> RankingLists:
         """Names the queries, and leaves out items that nobody judged."""
+        assert self._parser is not None
         self._num_absent += chunk.num_absent
+        self._num_cut += chunk.num_cut
         query_ids = []
         for record, name in enumerate(chunk.query_ids, first_record):
             if name is None:
@@ -297,6 +309,9 @@ class ElwcReader:
             np.concatenate([[0], np.cumsum(chunk.lengths)]),
             query_ids,
             chunk.doc_ids,
+            ids=chunk.ids,
+            context_ids=chunk.context_ids,
+            spec=self._parser.spec,
         )
         judged = chunk.labels >= 0
         kept = np.add.reduceat(judged, lists.row_splits[:-1], dtype=np.int64)

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfr_ext.data.elwc import manifest
-from tfr_ext.data.elwc.diagnosis import ElwcSchema
 from tfr_ext.data.elwc.manifest import Manifest, Shard, Split
+from tfr_ext.data.elwc.schema import ElwcSchema
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.lists import RankingLists
 
