@@ -251,7 +251,7 @@ def test_settings_of_training(settings, tmp_path):
     [
         ({"categories": ["colour"]}, "no column 'colour'"),
         ({"context": ["brand"]}, "query '0', expected one value a list"),
-        ({"context": ["query"]}, "`context` names 'query', which is no feature"),
+        ({"context": ["query"]}, "'query' is named as context, but is no feature"),
         (
             {"categories": [*NAMES, "price"]},
             "'price' is .*, expected a text",

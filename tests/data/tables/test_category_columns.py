@@ -184,7 +184,7 @@ def test_auto_takes_texts_and_neither_numbers_nor_dates():
         ({"categories": ["z"]}, "no column 'z'. Found: 'query', 'y', "),
         ({"categories": ["y"]}, "Column 'y' has two uses"),
         ({"categories": ["c"], "features": ["c"]}, "Column 'c' has two uses"),
-        ({"context": ["c"]}, "`context` names 'c', which is no feature"),
+        ({"context": ["c"]}, "Column .c. is named as context, but is no feature"),
         ({"categories": "c"}, "`categories` must be a list of columns"),
         ({"categories": ["d"]}, "'d' is 7.5, expected a text or a whole number"),
     ],
