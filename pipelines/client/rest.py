@@ -7,6 +7,7 @@ with rest.connect("localhost:8501", "ranker") as client:
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -64,7 +65,9 @@ class RestClient(ranking_client.RankingClient):
         arrays = {name: array.tolist() for name, array in inputs.items()}
         request = {"signature_name": signature, "inputs": arrays}
         most = answers.most_bytes(inputs[answers.MASK].shape, wanted)
-        found = self._asked(":predict", json.dumps(request).encode(), most)
+        found = self._asked(
+            ":predict", json.dumps(request, default=_base64).encode(), most
+        )
         outputs = found.get("outputs") if isinstance(found, dict) else None
         if len(wanted) == 1 and isinstance(outputs, list):
             return {wanted[0]: outputs}
@@ -214,6 +217,11 @@ class RestClient(ranking_client.RankingClient):
             yield
         finally:
             timer.cancel()
+
+
+def _base64(value: bytes) -> dict[str, str]:
+    """Returns any bytes, which need not be UTF-8, as the server takes them in JSON."""
+    return {"b64": base64.b64encode(value).decode()}
 
 
 def _width(signature: Mapping[str, Any]) -> int | None:
