@@ -185,15 +185,12 @@ def _inputs_of(num_features: int, about: Any) -> list[Input]:
     numbers = answers.FEATURES
     found = [Input(numbers, numbers, ("batch", "list", "features"), num_features)]
     for each in () if about is None else about["features"]:
-        if each["kind"] not in ("number", "category"):
-            raise ValueError(each["kind"])
-        if each["kind"] == "category":
-            axes = ("batch", *["list"] * (not each["context"]))
-            axes += ("values",) * (each["width"] > 1)
+        if each["kind"] != "number":
             name, key = each["name"], str(about["inputs"][each["name"]])
+            axes = ["batch"] + ["list"] * (not each["context"])
+            axes += ["values"] * (each["width"] > 1)
             name = key if name == numbers else name
             found.append(Input(name, key, axes, is_integer=each["is_integer"]))
-    found = found[num_features < 1 :]
-    if not any("list" in x.axes for x in found):
-        raise ValueError("no input of items")
-    return found
+    if num_features < 1 and not any("list" in x.axes for x in found[1:]):
+        raise ValueError
+    return found[num_features < 1 :]

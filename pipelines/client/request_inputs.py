@@ -23,7 +23,7 @@ class Input(NamedTuple):
 
     name: str
     key: str
-    axes: tuple[str, ...]
+    axes: Sequence[str]
     width: int = 0
     is_integer: bool = False
 
@@ -43,13 +43,6 @@ def checked_mapping(
 
     Raises:
         ValueError: If they are not what the model takes, or do not fit each other.
-
-    Examples:
-        >>> brand = Input("brand", "brand", ("batch", "list"))
-        >>> found, mask = checked_mapping(
-        ...     {"brand": [["acme", None], ["new"]]}, None, [brand])
-        >>> found["brand"].tolist(), mask.tolist()
-        ([[b'acme', b''], [b'new', b'']], [[True, True], [True, False]])
     """
     names = [x.name for x in inputs]
     takes = f"The model takes: {', '.join(names)}."
@@ -66,34 +59,31 @@ def checked_mapping(
     parts = [_parts(given[x.name], x, x.axes, x.name) for x in inputs]
     first = next(i for i, x in enumerate(inputs) if "list" in x.axes)
     lengths = [*map(len, parts[first])]
-    for one, part in zip(inputs, parts):
-        if len(part) != len(lengths):
-            raise ValueError(
-                f"{names[first]!r} has {len(lengths)} lists, but {one.name!r} has "
-                f"{len(part)}."
-            )
-        for i, (length, x) in enumerate(zip(lengths, part)):
-            if "list" in one.axes and len(x) != length:
-                raise ValueError(
-                    f"List {i} has {length} items in {names[first]!r}, but {len(x)} in "
-                    f"{one.name!r}."
-                )
     there = np.arange(max(lengths, default=0)) < np.array(lengths, int)[:, np.newaxis]
     padded: dict[str, np.ndarray] = {FEATURES: np.zeros([*there.shape, 0])}
     for one, part in zip(inputs, parts):
-        shape = [*there.shape] if "list" in one.axes else [len(lengths)]
+        of_items = "list" in one.axes
+        items = [len(x) if of_items else n for x, n in zip(part, lengths)]
+        wrong = [i for i, n in enumerate(items) if n != lengths[i]]
+        if wrong or len(part) != len(lengths):
+            found = f"{len(part)} lists, not {len(lengths)}"
+            for i in wrong[:1]:
+                found = f"{items[i]} items in list {i}, not {lengths[i]}"
+            raise ValueError(f"{one.name!r} has {found}, as {names[first]!r} has.")
+        shape = [*there.shape] if of_items else [len(lengths)]
         if len(one.axes) > len(shape):
-            cells = chain(*part) if "list" in one.axes else part
+            cells = chain(*part) if of_items else part
             shape.append(one.width or max([1, *map(len, cells)]))
-        found = _padded(part, shape, 0 if one.width else b"")
+        values = _padded(part, shape, 0 if one.width else b"")
         dtype = np.float32 if one.width else object
-        padded[one.key] = np.array(found, dtype).reshape(shape)
+        padded[one.key] = np.array(values, dtype).reshape(shape)
     features = padded.pop(FEATURES)
     width, real = features.shape[2], there if mask is None else mask
     features, real = checked_inputs(features, real, width)
     if (real & ~there).any():
         raise ValueError("The mask has items that the lists do not have.")
-    return {**({FEATURES: features} if width else {}), MASK: real, **padded}, real
+    padded |= {FEATURES: features} if width else {}
+    return {**padded, MASK: real}, real
 
 
 def _parts(value: Any, of: Input, axes: Sequence[str], where: str) -> Any:
@@ -130,8 +120,8 @@ def _text(value: Any, of: Input, where: str) -> bytes:
     if isinstance(value, (str, int, np.integer, np.bool_)):
         text = str(value).encode("utf-8", "surrogatepass")
     if not isinstance(text, bytes) or (of.is_integer and not _WHOLE.fullmatch(text)):
-        kind = "a whole number" if of.is_integer else "a text or a whole number"
-        raise ValueError(f"{where} is {value!r}, expected {kind}.")
+        text_or = "" if of.is_integer else "a text or "
+        raise ValueError(f"{where} is {value!r}, expected {text_or}a whole number.")
     return text
 
 

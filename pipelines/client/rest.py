@@ -65,9 +65,11 @@ class RestClient(ranking_client.RankingClient):
         arrays = {name: array.tolist() for name, array in inputs.items()}
         request = {"signature_name": signature, "inputs": arrays}
         most = answers.most_bytes(inputs[answers.MASK].shape, wanted)
-        found = self._asked(
-            ":predict", json.dumps(request, default=_base64).encode(), most
+        # Bytes need not be UTF-8.
+        body = json.dumps(
+            request, default=lambda x: {"b64": base64.b64encode(x).decode()}
         )
+        found = self._asked(":predict", body.encode(), most)
         outputs = found.get("outputs") if isinstance(found, dict) else None
         if len(wanted) == 1 and isinstance(outputs, list):
             return {wanted[0]: outputs}
@@ -217,11 +219,6 @@ class RestClient(ranking_client.RankingClient):
             yield
         finally:
             timer.cancel()
-
-
-def _base64(value: bytes) -> dict[str, str]:
-    """Returns any bytes, which need not be UTF-8, as the server takes them in JSON."""
-    return {"b64": base64.b64encode(value).decode()}
 
 
 def _width(signature: Mapping[str, Any]) -> int | None:

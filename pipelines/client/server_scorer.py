@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -126,8 +126,7 @@ class ServerScorer:
 
     Attributes:
         num_features: number of features that it takes.
-        feature_names: their names, which a server knows only of a model with
-            categories.
+        feature_names: their names, if the server knows them: of a model with `spec`.
         spec: what the features are, if they are not only numbers.
     """
 
@@ -151,7 +150,7 @@ class ServerScorer:
         except ImportError as error:
             raise ValueError(f"{error}") from error
         self.num_features = self._client.num_features
-        if self._client.about:
+        if self._client.about is not None:
             self.spec = FeatureSpec.from_json(self._client.about["features"])
             self.feature_names = self.spec.feature_names
 
@@ -170,15 +169,14 @@ class ServerScorer:
             ServingError: If the server does not give scores.
             ValueError: If a feature is NaN and the model takes none.
         """
-        client = self._client
-        try:
+
+        def score(x: Mapping[str, np.ndarray]) -> np.ndarray:
             if self.spec is not None:
-                return score_lists(
-                    lambda x: client.scored(IDS_SIGNATURE, x), lists, batch_size
-                )
-            return score_lists(
-                lambda x: client.scores(x[FEATURES], x[MASK]), lists, batch_size
-            )
+                return self._client.scored(IDS_SIGNATURE, x)
+            return self._client.scores(x[FEATURES], x[MASK])
+
+        try:
+            return score_lists(score, lists, batch_size)
         except ServingError as error:
             if "NaN feature" in str(error):
                 check_features(lists)  # Names the query.

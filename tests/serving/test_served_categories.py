@@ -2,16 +2,19 @@
 
 import dataclasses
 import json
+import shlex
 import urllib.request
 from typing import Any
 
 import numpy as np
 import pandas
 import pytest
+import tensorflow as tf
 
 import tfr_ext
 from pipelines.client import answers, grpc_client, rest
 from pipelines.client.server_scorer import ServerConfig, ServerScorer
+from tests.docs import commands, pages
 from tests.serving.liars import RestLiar, metadata, packed
 from tests.serving.model_server import ModelServer, serving
 from tfr_ext.data.lists import RankingLists
@@ -188,9 +191,9 @@ def test_forms_of_a_value(served, client):
         ({"tags": "x"}, "tags is 'x', expected a list, as 'tags' is [batch, list, "
          "values]."),
         ({"user": [["old"], "old"]}, "user[0] is ['old'], expected a text"),
-        ({"user": ["old"]}, "'float_features' has 2 lists, but 'user' has 1."),
-        ({"brand": [["acme"] * 2, ["a"] * 2]}, "List 1 has 1 items in "
-         "'float_features', but 2 in 'brand'."),
+        ({"user": ["old"]}, "'user' has 1 lists, not 2, as 'float_features' has."),
+        ({"brand": [["acme"] * 2, ["a"] * 2]}, "'brand' has 2 items in list "
+         "1, not 1, as 'float_features' has."),
         ({"size": [[7, 7.5], [7]]}, "size[0][1] is 7.5, expected a whole number."),
         ({"size": [[7, "007"], [7]]}, "size[0][1] is '007', expected a whole number."),
         ({"brand": [["a", 7.5], ["a"]]}, "brand[0][1] is 7.5, expected a text or a "),
@@ -248,7 +251,7 @@ def test_lists_in_memory_and_files_are_scored_by_a_server(
     scorer.close()
 
 
-def test_categories_alone(tmp_path, protocol):
+def test_categories_alone(tmp_path):
     """Without numbers, and with several values in the first input, the context's."""
     frame = made()[["likes", "query", "shop"]]
     names = {"categories": ["likes", "shop"], "context": ["likes"]}
@@ -259,7 +262,7 @@ def test_categories_alone(tmp_path, protocol):
     expected = ranker.predict(frame)[:4]
     request = {"shop": [frame["shop"][:4].tolist()], "likes": [frame["likes"][0]]}
     with serving(tmp_path) as server:
-        with CONNECT[protocol](server.address(protocol), "ranker") as client:
+        with rest.connect(server.rest, "ranker") as client:
             assert client.num_features == 0
             assert_close(client.scores(request)[0], expected)
         shops = [x if isinstance(x, str) else "" for x in request["shop"][0]]
@@ -270,6 +273,56 @@ def test_categories_alone(tmp_path, protocol):
         )
         with urllib.request.urlopen(asked) as answer:
             assert_close(json.load(answer)["outputs"][0], expected)
+
+
+def test_each_signature_is_warmed_up(served):
+    messages = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    loaded = tf.saved_model.load(f"{served.base_path}/1").signatures
+    path = f"{served.base_path}/1/assets.extra/tf_serving_warmup_requests"
+    seen = set()
+    for record in tf.data.TFRecordDataset(path):
+        log = messages.PredictionLog.FromString(record.numpy())
+        request = log.predict_log.request
+        inputs = {k: tf.constant(tf.make_ndarray(v)) for k, v in request.inputs.items()}
+        name = request.model_spec.signature_name
+        assert all(len(x) for x in loaded[name](**inputs).values())
+        seen.add(name)
+    assert seen == {*loaded} > {"ids", "features"}
+
+
+def test_the_requests_of_the_guide(tmp_path):
+    frame = pandas.DataFrame(
+        {
+            "query": np.repeat(np.arange(20), 3),
+            "price": np.linspace(0, 9, 60),
+            "brand": ["acme", "new", "old"] * 20,
+            "tags": [["red"], ["new", "red"], []] * 20,
+            "device": np.repeat(["phone", "desk"], 30),
+        }
+    )
+    ranker = tfr_ext.Ranker(
+        query="query", context=["device"], num_epochs=1, hidden_sizes=(4,), verbose=0
+    )
+    ranker.fit(frame, np.arange(60) % 3 % 2).export(str(tmp_path))
+    shell, python = (
+        block
+        for block in pages.blocks("docs/guide/serving.md")
+        if '"device"' in block.text
+    )
+    told: dict[str, Any] = {}
+    with serving(tmp_path) as server:
+        (line,) = commands.lines(shell.text)
+        _, _, body, url = shlex.split(line)
+        asked = urllib.request.Request(f"http://{url}", body.encode())
+        asked.host = server.rest
+        with urllib.request.urlopen(asked) as answer:
+            outputs = json.load(answer)["outputs"]
+        exec(python.text.replace("localhost:8501", server.rest), told)
+    assert told["client"].inputs == ["brand", "tags", "device"]
+    assert told["order"].tolist() in ([[0, 1], [0, -1]], [[1, 0], [0, -1]])
+    # The same list.
+    assert_close(outputs["scores"][0], told["scores"][0])
+    assert outputs["order"][0] == told["order"][0].tolist()
 
 
 @pytest.mark.parametrize(
