@@ -125,9 +125,9 @@ def _text(value: Any, of: Input, where: str) -> bytes:
     return text
 
 
-def _padded(parts: Any, shape: Sequence[int], fill: Any) -> list[Any]:
+def _padded(parts: Any, shape: Sequence[int], fill: Any) -> Any:
     """Returns lists of a shape, which begin with given ones."""
+    less = shape[0] - len(parts)
     if len(shape) == 1:
-        return [*parts, *[fill] * (shape[0] - len(parts))]
-    more = [()] * (shape[0] - len(parts))
-    return [_padded(part, shape[1:], fill) for part in (*parts, *more)]
+        return [*parts, *[fill] * less] if less else parts
+    return [_padded(part, shape[1:], fill) for part in (*parts, *[()] * less)]

@@ -229,6 +229,12 @@ def test_numbers_only_may_be_named_too(server, exported, protocol):
         padded = np.float32([rows[:2], [rows[2], rows[2]]])
         mask = np.bool_([[True, True], [True, False]])
         assert found.tolist() == client.scores(padded, mask).tolist()
+        assert (
+            found.tolist() == client.scores({"float_features": padded}, mask).tolist()
+        )
+        for missing in (np.ma.masked_less(padded, 9.0), [[[None] * 4]]):
+            with pytest.raises(answers.ServingError, match="NaN feature"):
+                client.scores({"float_features": missing})
 
 
 def test_lists_in_memory_and_files_are_scored_by_a_server(
