@@ -12,6 +12,8 @@ import numpy as np
 FEATURES, MASK, TOPN = "float_features", "mask", "topn"
 SCORES, ORDER = "scores", "order"
 MASKED_SIGNATURE, RANK_SIGNATURE = "masked", "rank"
+# Those that only a model with categories has.
+IDS_SIGNATURE, FEATURES_SIGNATURE = "ids", "features"
 
 # Bytes that any answer may have, such as an error or the signatures of a model.
 MOST_BYTES = 1 << 20
@@ -194,6 +196,8 @@ class Metadata:
     def num_features(self, target: Target) -> int:
         """Returns the number of features that the signature for scores takes.
 
+        It is 0 if all features are categories.
+
         Raises:
             ServingError: If there is no such signature, or it says no number.
         """
@@ -204,7 +208,9 @@ class Metadata:
                 f"{', '.join(sorted(self.widths)) or 'none'}."
             )
         width = self.widths[MASKED_SIGNATURE]
-        if width is None or width < 1:
+        if width is None and FEATURES_SIGNATURE in self.widths:
+            width = 0
+        elif width is None or width < 1:
             raise target.strange(
                 f"its signature {MASKED_SIGNATURE!r} has no {FEATURES!r} of a known "
                 "width."

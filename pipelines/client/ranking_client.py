@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import abc
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from pipelines.client import answers
+from pipelines.client.request_inputs import Input, checked_mapping
 
 
 class RankingClient(abc.ABC):
@@ -17,7 +19,9 @@ class RankingClient(abc.ABC):
     Attributes:
         target: the server and the model.
         version: the number of the version that answered when the client connected.
-        num_features: number of features that the model takes.
+        num_features: number of features that the model takes, without categories.
+        inputs: names of the categories that it takes.
+        about: its `features` and `inputs`, as in `model.json`; None without categories.
     """
 
     def __init__(self, target: answers.Target):
@@ -32,6 +36,17 @@ class RankingClient(abc.ABC):
         self.version = metadata.version
         self.num_features = metadata.num_features(target)
         self._ranks = answers.RANK_SIGNATURE in metadata.widths
+        self.about: Mapping[str, Any] | None = None
+        name, one = answers.FEATURES_SIGNATURE, np.ones([1, 1], bool)
+        try:
+            if name in metadata.widths:
+                found = self._predict(name, {answers.MASK: one}, (name,))[name]
+                self.about = json.loads(np.array(found, object).item())
+            self._takes = _inputs_of(self.num_features, self.about)
+        except (KeyError, RecursionError, TypeError, ValueError):
+            text = f"{name!r} is not what an export says of its features."
+            raise target.strange(text) from None
+        self.inputs = [x.name for x in self._takes if x.name != answers.FEATURES]
 
     @classmethod
     def connect(
@@ -83,16 +98,28 @@ class RankingClient(abc.ABC):
         """Returns float32 scores `[batch, list]`; padding has the lowest float.
 
         Args:
-            features: numbers `[batch, list, features]`.
+            features: numbers `[batch, list, features]`; or a mapping of these, as
+                `float_features`, and of the values of each category by its name:
+                `[batch, list]`, of the context `[batch]`, with one axis more for
+                several values. A value is a text, bytes or a whole number; '' and None
+                are missing. Lists of a mapping may have different lengths.
             mask: `[batch, list]`, True at real items; all items are real by default.
 
         Raises:
             ValueError: If these are not what the model takes.
             ServingError: If the server does not give scores.
         """
-        inputs, real = self._inputs(features, mask)
-        found = self._predict(answers.MASKED_SIGNATURE, inputs, (answers.SCORES,))
-        return answers.checked_scores(found[answers.SCORES], real, self.target)
+        return self.scored(answers.MASKED_SIGNATURE, self._inputs(features, mask)[0])
+
+    def scored(self, signature: str, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Returns scores, see `scores`, of inputs that are right.
+
+        Args:
+            signature: 'masked', or 'ids' for a batch of lists in memory.
+            inputs: all its inputs, of which one is `mask`.
+        """
+        found = self._predict(signature, inputs, (answers.SCORES,))[answers.SCORES]
+        return answers.checked_scores(found, inputs[answers.MASK], self.target)
 
     def rank(
         self, features: Any, mask: Any | None = None, topn: int | None = None
@@ -100,7 +127,7 @@ class RankingClient(abc.ABC):
         """Returns scores, and positions of items, the best first.
 
         Args:
-            features: numbers `[batch, list, features]`.
+            features: see `scores`.
             mask: `[batch, list]`, True at real items; all items are real by default.
             topn: how many items of each list are wanted; all by default.
 
@@ -118,7 +145,7 @@ class RankingClient(abc.ABC):
         batch, size = real.shape
         wanted = np.full([batch], size if topn is None else min(topn, size), np.int32)
         if not self._ranks:  # Exported before there was this signature.
-            scores = self.scores(inputs[answers.FEATURES], real)
+            scores = self.scored(answers.MASKED_SIGNATURE, inputs)
             return scores, answers.best_first(scores, real, wanted)
         found = self._predict(
             answers.RANK_SIGNATURE,
@@ -133,6 +160,8 @@ class RankingClient(abc.ABC):
     def _inputs(
         self, features: Any, mask: Any | None
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        if self.inputs or isinstance(features, Mapping):
+            return checked_mapping(features, mask, self._takes)
         array, real = answers.checked_inputs(features, mask, self.num_features)
         return {answers.FEATURES: array, answers.MASK: real}, real
 
@@ -149,3 +178,19 @@ class RankingClient(abc.ABC):
         self, signature: str, inputs: Mapping[str, np.ndarray], wanted: tuple[str, ...]
     ) -> Mapping[str, Any]:
         """Returns the wanted outputs of a signature."""
+
+
+def _inputs_of(num_features: int, about: Any) -> list[Input]:
+    """Returns the inputs of a model, but for the mask; of JSON that may be wrong."""
+    numbers = answers.FEATURES
+    found = [Input(numbers, numbers, ("batch", "list", "features"), num_features)]
+    for each in () if about is None else about["features"]:
+        if each["kind"] != "number":
+            name, key = each["name"], str(about["inputs"][each["name"]])
+            axes = ["batch"] + ["list"] * (not each["context"])
+            axes += ["values"] * (each["width"] > 1)
+            name = key if name == numbers else name
+            found.append(Input(name, key, axes, is_integer=each["is_integer"]))
+    if num_features < 1 and not any("list" in x.axes for x in found[1:]):
+        raise ValueError
+    return found[num_features < 1 :]

@@ -7,6 +7,7 @@ with rest.connect("localhost:8501", "ranker") as client:
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -64,7 +65,11 @@ class RestClient(ranking_client.RankingClient):
         arrays = {name: array.tolist() for name, array in inputs.items()}
         request = {"signature_name": signature, "inputs": arrays}
         most = answers.most_bytes(inputs[answers.MASK].shape, wanted)
-        found = self._asked(":predict", json.dumps(request).encode(), most)
+        # Bytes need not be UTF-8.
+        body = json.dumps(
+            request, default=lambda x: {"b64": base64.b64encode(x).decode()}
+        )
+        found = self._asked(":predict", body.encode(), most)
         outputs = found.get("outputs") if isinstance(found, dict) else None
         if len(wanted) == 1 and isinstance(outputs, list):
             return {wanted[0]: outputs}

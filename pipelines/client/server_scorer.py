@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pipelines.client.answers import ServingError, Target
+from pipelines.client.answers import IDS_SIGNATURE, ServingError, Target
 from pipelines.client.grpc_client import GrpcClient
 from pipelines.client.ranking_client import RankingClient
 from pipelines.client.rest import RestClient
 from pipelines.start import tensorflow_import  # noqa: F401
 from tfr_ext.core.settings import Settings, setting
 from tfr_ext.data.batches.batching import FEATURES, MASK, score_lists
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.scoring.loaded_scorers import check_features
 
@@ -125,10 +126,12 @@ class ServerScorer:
 
     Attributes:
         num_features: number of features that it takes.
-        feature_names: None, as a server does not know the names.
+        feature_names: their names, if the server knows them: of a model with `spec`.
+        spec: what the features are, if they are not only numbers.
     """
 
     feature_names: Sequence[str] | None = None
+    spec: FeatureSpec | None = None
 
     def __init__(self, config: ServerConfig):
         """Connects to the server.
@@ -147,6 +150,9 @@ class ServerScorer:
         except ImportError as error:
             raise ValueError(f"{error}") from error
         self.num_features = self._client.num_features
+        if self._client.about is not None:
+            self.spec = FeatureSpec.from_json(self._client.about["features"])
+            self.feature_names = self.spec.feature_names
 
     def close(self) -> None:
         """Closes the connection."""
@@ -163,10 +169,14 @@ class ServerScorer:
             ServingError: If the server does not give scores.
             ValueError: If a feature is NaN and the model takes none.
         """
+
+        def score(x: Mapping[str, np.ndarray]) -> np.ndarray:
+            if self.spec is not None:
+                return self._client.scored(IDS_SIGNATURE, x)
+            return self._client.scores(x[FEATURES], x[MASK])
+
         try:
-            return score_lists(
-                lambda x: self._client.scores(x[FEATURES], x[MASK]), lists, batch_size
-            )
+            return score_lists(score, lists, batch_size)
         except ServingError as error:
             if "NaN feature" in str(error):
                 check_features(lists)  # Names the query.

@@ -59,7 +59,7 @@ def write(
             "examples": [_described(f) for f in elwc_features.examples],
             "context": [_described(f) for f in elwc_features.context],
         },
-        **_of_spec(spec),
+        **of_spec(spec),
         "max_label": max_label,
         "label_range": None if max_label is None else [0, max_label],
         "signatures": sorted(signatures),
@@ -72,7 +72,12 @@ def write(
         file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def _of_spec(spec: FeatureSpec | None) -> dict[str, Any]:
+def of_spec(spec: FeatureSpec | None) -> dict[str, Any]:
+    """Returns the entries that say what features are, if not only numbers.
+
+    Args:
+        spec: what they are.
+    """
     if spec is None or spec.is_numeric:
         return {}
     inputs = {feature.name: name for feature, name in spec.inputs}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.fingerprints import MISSING, fingerprint, several
 from tfr_ext.models import layers
 from tfr_ext.models.transforms.fitted_transforms import FillMissing
-from tfr_ext.serving.model_file import protos_of
+from tfr_ext.serving.model_file import of_spec, protos_of
 
 SCORES = "scores"
 ORDER, TOPN = "order", "topn"
@@ -31,6 +32,7 @@ MASKED_SIGNATURE = "masked"
 RANK_SIGNATURE = "rank"
 ELWC_SIGNATURE = "elwc"
 IDS_SIGNATURE = "ids"
+FEATURES_SIGNATURE = "features"
 # The names that TensorFlow Ranking gives them in its own exports.
 PREDICT_SIGNATURE = tf.saved_model.PREDICT_METHOD_NAME
 REGRESS_SIGNATURE = tf.saved_model.REGRESS_METHOD_NAME
@@ -79,16 +81,19 @@ def signatures(
         out if the score of an item depends on the other items of its list, or if a
         feature of the context has the name of one of the examples.
 
-    With categories, the first three take `float_features` only if there are numbers,
-    and a text for each category, under its name in `spec.inputs`: `[batch, list]`, or
-    `[batch, list, values]` if an item may have several; of the context without `list`.
-    The empty text is a missing value. One more signature, `ids`, takes what a batch
-    has: `float_features`, `mask`, `ids` and `context_ids`.
-
     The last two are named as in TensorFlow Ranking's own exports, and return `outputs`:
     `[batch, list]` and `[batch]`. The others return `scores` `[batch, list]`. `rank`
     also returns `order` `[batch, list]`: the positions of the `topn` best items, the
     best first, items with equal scores by position, and then -1.
+
+    With categories, the first three take `float_features` only if there are numbers,
+    and a text for each category, under its name in `spec.inputs`: `[batch, list]`, or
+    `[batch, list, values]` if an item may have several; of the context without `list`.
+    The empty text is a missing value. There are two more signatures:
+
+    *   `ids` takes what a batch has: `float_features`, `mask`, `ids` and `context_ids`.
+    *   `features` returns `features`, in the shape of its `mask`: JSON that tells a
+        client what the features are and which inputs they have, as in `model.json`.
 
     Args:
         model: a model of `{'float_features', 'mask'}`, or of the inputs of `spec`.
@@ -152,9 +157,10 @@ def signatures(
         return _with_ids(inputs, spec)
 
     def serving_default(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        of_items = next(x for k, x in inputs.items() if request[k].shape.rank > 1)
-        inputs[MASK] = tf.ones(tf.shape(of_items)[:2], tf.bool)
-        return {SCORES: scored(encoded(inputs))}
+        found = encoded(inputs)
+        of_items = found[FEATURES if FEATURES in found else IDS]
+        found[MASK] = tf.ones(tf.shape(of_items)[:2], tf.bool)
+        return {SCORES: scored(found)}
 
     def masked(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return {SCORES: scored(encoded(inputs))}
@@ -176,6 +182,9 @@ def signatures(
     def ids(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return {SCORES: scored(inputs)}
 
+    def features(mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {FEATURES_SIGNATURE: tf.fill(tf.shape(mask), json.dumps(of_spec(spec)))}
+
     with_mask = {**request, MASK: tf.TensorSpec(mask_spec.shape, tf.bool, MASK)}
     topn = {TOPN: tf.TensorSpec([None], tf.int32, TOPN)}
     protos = {
@@ -191,6 +200,7 @@ def signatures(
     }
     if spec is not None and not spec.is_numeric:
         found[IDS_SIGNATURE] = ids, {**of_batch, MASK: with_mask[MASK]}
+        found[FEATURES_SIGNATURE] = features, {MASK: with_mask[MASK]}
     if not in_protos.shared_names and not looks_across_lists(model):
         found[REGRESS_SIGNATURE] = regress, protos[tf.saved_model.REGRESS_INPUTS]
     return {

@@ -101,6 +101,8 @@ def _inputs(
     inputs: dict[str, Any] = {}
     if name == signatures.IDS_SIGNATURE:
         specs = input_signature(num_features, spec)
+    elif name == signatures.FEATURES_SIGNATURE:
+        specs = {}
     else:
         specs = signatures.request_signature(num_features, spec)
     for key, x in specs.items():

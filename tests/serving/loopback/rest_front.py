@@ -153,6 +153,8 @@ def _plain(values):
     if values.dtype == np.float32:
         flat = [float(f"{x:.9g}") for x in values.ravel().tolist()]
         return _nested(flat, values.shape)
+    if values.dtype == object:
+        return _nested([x.decode() for x in values.ravel()], values.shape)
     return values.tolist()
 
 
