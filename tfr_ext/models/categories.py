@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfr_ext.core import which_keras
 from tfr_ext.data.batches.batching import CONTEXT_IDS, FEATURES, IDS, input_signature
-from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.data.fingerprints import FILL, MISSING
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.scorers import EMBEDDED
@@ -145,7 +145,8 @@ def vocabularies(
     """
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for lists in pieces:
-        for name, ids in _columns(lists):
+        for feature, ids in columns(lists):
+            name = feature.name
             values, counts = np.unique(ids[ids >= 0], return_counts=True)
             if name in found:
                 both = np.concatenate([found[name][0], values])
@@ -169,20 +170,20 @@ def vocabularies(
 def unseen(lists: RankingLists, known: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Returns the share of the values of each category that a vocabulary lacks."""
     shares = {}
-    for name, ids in _columns(lists):
+    for feature, ids in columns(lists):
         values = ids[ids >= 0]
-        share = 1 - np.isin(values, known[name]).mean() if len(values) else 0.0
-        shares[name] = float(share)
+        share = 1 - np.isin(values, known[feature.name]).mean() if len(values) else 0.0
+        shares[feature.name] = float(share)
     return shares
 
 
-def _columns(lists: RankingLists) -> Iterable[tuple[str, np.ndarray]]:
-    """Yields the name of each category, and its ids."""
+def columns(lists: RankingLists) -> Iterable[tuple[Feature, np.ndarray]]:
+    """Yields each category and its ids, `[rows, width]`: of items, then of lists."""
     for context, ids in ((False, lists.ids), (True, lists.context_ids)):
         start = 0
         for feature in lists.spec.categories(context) if lists.spec else ():
             assert ids is not None
-            yield feature.name, ids[:, start : start + feature.width]
+            yield feature, ids[:, start : start + feature.width]
             start += feature.width
 
 
