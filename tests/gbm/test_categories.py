@@ -82,17 +82,9 @@ def test_categories_decide_and_the_saved_model_knows_them(run):
     scores = scorer.scores(test, 8)
     good = scores[test.labels > 0].min(), scores[test.labels == 0].max()
     assert good[0] > good[1]
-    for wrong, found in (
-        (numbers, "none"),
-        (
-            lists_of(table(), categories=["device", "brand"]),
-            "'device' (texts), 'brand'",
-        ),
-    ):
-        with pytest.raises(ValueError) as error:
+    for wrong in (numbers, lists_of(table(), categories=["device", "brand"])):
+        with pytest.raises(ValueError, match="trees take the categories .*'brand'.* F"):
             scorer.scores(wrong, 8)
-        expected = "'brand' (texts), 'shop' (integers), 'device' (texts, of the list)"
-        assert f"take the categories: {expected}. Found: {found}" in str(error.value)
 
 
 def test_unseen_values_score_as_one_and_missing_ones_score(run):

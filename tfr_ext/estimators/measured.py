@@ -196,28 +196,22 @@ class Measured:
                 f"No query of `X` has anything that {self.monitor} measures."
             )
         rng = np.random.default_rng(self.params_["random_state"])
-        permuted = copy.deepcopy(lists)
-        names, drops, between = [], [], []
-        for (feature, values), (_, place) in zip(_parts(lists), _parts(permuted)):
-            names.append(feature.name)
-            drops.append(np.zeros(repeats))
-            between.append(feature.context or _never_changes(lists, values))
+        parts, permuted = [*_parts(lists)], copy.deepcopy(lists)
+        between = [x.context or _never_changes(lists, values) for x, values in parts]
+        drops = np.zeros([len(parts), repeats])
+        for number, (feature, place) in enumerate(_parts(permuted)):
+            values = parts[number][1]
             for repeat in range(repeats):
                 if feature.context:
                     order = rng.permutation(lists.num_lists)
                 else:
-                    order = _order(lists, between[-1], rng)
+                    order = _order(lists, between[number], rng)
                 place[:] = values[order]
                 worse = self._monitored(lists, self._scores(permuted))
-                drops[-1][repeat] = score - worse
+                drops[number, repeat] = score - worse
             place[:] = values
-        return Importances(
-            self.monitor,
-            score,
-            names,
-            np.reshape(drops, [-1, repeats]),
-            np.array(between, bool),
-        )
+        names = [feature.name for feature, _ in parts]
+        return Importances(self.monitor, score, names, drops, np.array(between))
 
     def _judged(self, X: Any, y: Any, group: Any, qid: Any) -> RankingLists:
         if y is None:
@@ -247,10 +241,7 @@ class Measured:
 
 
 def _parts(lists: RankingLists) -> Iterator[tuple[Feature, np.ndarray]]:
-    """Yields each number of items, and then each category, with views of its values.
-
-    Numbers of the context are of items, too, which never change within a list.
-    """
+    """Yields each number, all as of items, and then each category, with its values."""
     names = lists.feature_names or range(1, lists.num_features + 1)
     for column, name in enumerate(names):
         yield Feature(str(name)), lists.features[:, column : column + 1]

@@ -66,14 +66,13 @@ def with_lightgbm(
     given |= {"objective": own, **(params if objective is None else {})}
     if isinstance(given.get("label_gain"), (list, tuple)):
         given["label_gain"] = ",".join(map(str, given["label_gain"]))
-    start = train.num_features  # Categories follow the numbers.
-    count = 0 if codes is None else len(codes.known)
+    features = rows(train, codes)  # Categories follow the numbers.
     trained = lightgbm.Dataset(
-        rows(train, codes),
+        features,
         label=train.labels,
         group=train.lengths,
         weight=train.weights,
-        categorical_feature=[*range(start, start + count)] or "auto",
+        categorical_feature=[*range(train.num_features, features.shape[1])] or "auto",
         params=given,
         free_raw_data=False,
     )

@@ -144,10 +144,7 @@ def check_data(config: GbmConfig) -> None:
         ValueError: If it does not fit, or has errors.
         OSError: If it cannot be read.
     """
-    splits = data_splits.load(data_splits.with_missing(config.data))
-    _check_labels(config, splits)
-    train: Any = splits.train
-    Codes.learnt(train)
+    _check_labels(config, data_splits.load(data_splits.with_missing(config.data)))
 
 
 def run_directory(config: GbmConfig, in_memory: bool = False) -> RunDirectory:

@@ -18,8 +18,9 @@ from google.protobuf.message import DecodeError
 from tfr_ext.core.checks import near
 from tfr_ext.core.decimals import is_finite
 from tfr_ext.data import text_files
-from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.data.elwc.message import ExampleListWithContext, other_kind
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import are_distributions
 
 NO_RECORDS = "the file has no records, expected at least 1"
@@ -49,6 +50,8 @@ class ElwcSchema:
         columns: names of single numbers, `a` or `a[0]` and `a[1]`, that a model is
             known to take. Only their features may be absent from all of the first file.
         takes_nan: whether features may be NaN; they may if `missing_value` is.
+        packed: what the features of prepared shards are, whose ids are bytes; None if
+            they are numbers.
 
     Examples:
         >>> schema = ElwcSchema(["bm25", "pagerank"], label="relevance")
@@ -66,9 +69,12 @@ class ElwcSchema:
     missing_value: float = 0.0
     columns: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     takes_nan: bool = False
+    packed: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
         """Checks the names."""
+        if self.packed is not None and not self.packed.num_features:
+            object.__setattr__(self, "features", ())
         if math.isnan(self.missing_value):
             object.__setattr__(self, "takes_nan", True)
         for kind in ("features", "context_features"):
@@ -89,7 +95,7 @@ class ElwcSchema:
             for name in used:
                 if used.count(name) > 1:
                     raise ValueError(f"{name!r} has two uses: {self}.")
-        if not self.features and not self.context_features:
+        if not (self.features or self.context_features or self.packed):
             raise ValueError("`features` must name at least one feature.")
         if not (math.isnan(self.missing_value) or is_finite(self.missing_value)):
             raise ValueError(
@@ -134,6 +140,8 @@ class Chunk:
         distributions: float32 array `[num_items, num_grades]`, or None.
         weights: float32 array `[num_items]`, or None.
         num_absent: how many of the features the examples lack.
+        ids: see `RankingLists`.
+        context_ids: see `RankingLists`.
     """
 
     features: np.ndarray
@@ -144,6 +152,8 @@ class Chunk:
     distributions: np.ndarray | None
     weights: np.ndarray | None
     num_absent: int = 0
+    ids: np.ndarray | None = None
+    context_ids: np.ndarray | None = None
 
 
 def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
@@ -293,22 +303,8 @@ def _parse(record: bytes) -> Any:
     except DecodeError:
         elwc, problem = None, "expected a serialised ExampleListWithContext"
     if elwc is None or not elwc.examples:
-        raise ValueError(problem + _other_kind(record))
+        raise ValueError(problem + other_kind(record))
     return elwc
-
-
-def _other_kind(record: bytes) -> str:
-    """Returns the end of a sentence that names another message of TensorFlow's."""
-    try:
-        message = tf.train.SequenceExample.FromString(record)
-    except DecodeError:
-        return ""
-    if message.feature_lists.feature_list:
-        return ". Found: a SequenceExample"
-    # A sequence without lists has the same bytes as an example.
-    names = {*message.context.feature}
-    kind = "n Example in Example" if "serialized_examples" in names else " tf.Example"
-    return f". Found: a{kind}" if names else ""
 
 
 def _width(example: tf.train.Example, name: str) -> int:

@@ -9,6 +9,7 @@ lists in one feature, which no library writes, they read the first.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ import tensorflow as tf
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.diagnosis import Chunk, ElwcSchema, Widths
 from tfr_ext.data.elwc.message import split_protos
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import are_distributions
 
 # The numbers that stand for an absent feature, and their bytes: a record that contains
@@ -104,9 +106,11 @@ class Parser:
         chunk = self.parse_quickly(records)
         if chunk is not None:
             return chunk
-        return diagnosis.parse_slowly(
+        chunk = diagnosis.parse_slowly(
             records.numpy().tolist(), path, first_record, self._schema, self._widths
         )
+        ids = _unpacked(records, self._schema.packed)
+        return dataclasses.replace(chunk, **{k: x.numpy() for k, x in ids.items()})
 
     def parse_quickly(
         self, records: tf.Tensor, with_padding: bool = False
@@ -173,6 +177,8 @@ class Parser:
             shares,
             weights,
             num_absent,
+            values.get("ids"),
+            values.get("context_ids"),
         )
 
     # Each operation costs about .2 ms whenever a dataset of records starts. So what is
@@ -189,6 +195,7 @@ class Parser:
             "record_bytes": tf.strings.length(protos),
             "example_bytes": tf.strings.length(examples),
             "context_bytes": tf.strings.length(contexts),
+            **_unpacked(protos, schema.packed),
         }
         if self._context:
             context = tf.io.parse_example(
@@ -204,6 +211,7 @@ class Parser:
                 made["query_shape"] = query_ids.dense_shape
                 made["named"] = query_ids.indices
         parts = [_as_float(part) for part in parts]
+        parts = parts or [tf.zeros([tf.reduce_sum(lengths), 0])]
         features = tf.concat(parts, axis=1) if len(parts) > 1 else parts[0]
         made["sum"] = tf.reduce_sum(features)
         made["features"] = features
@@ -239,6 +247,24 @@ class Parser:
             name: x if isinstance(x, tf.SparseTensor) else tf.gather_nd(x, rows)
             for name, x in found.items()
         }
+
+
+def _unpacked(protos: tf.Tensor, spec: FeatureSpec | None) -> dict[str, tf.Tensor]:
+    """Returns the ids in records of prepared shards, as a `Chunk` has them."""
+    if spec is None:
+        return {}
+    sizes, examples, contexts = split_protos(protos)
+    real = tf.sequence_mask(sizes[:, 0], tf.shape(examples)[1])
+    found = {}
+    for name, texts, width in (
+        ("ids", tf.boolean_mask(examples, real), spec.num_ids),
+        ("context_ids", tf.strings.reduce_join(contexts, 1), spec.num_context_ids),
+    ):
+        if width:
+            one = {name: tf.io.FixedLenFeature([], tf.string, "")}
+            parsed = tf.io.parse_example(texts, one)[name]
+            found[name] = tf.io.decode_raw(parsed, tf.int64)
+    return found
 
 
 def _as_float(x: tf.Tensor) -> tf.Tensor:

@@ -138,7 +138,7 @@ class ElwcReader:
         Raises:
             ValueError: If `num_features` is less than 1.
         """
-        if num_features is not None and num_features < 1:
+        if num_features is not None and num_features < 1 and schema.packed is None:
             raise ValueError(
                 f"`num_features` must be at least 1. Received: {num_features}."
             )
@@ -291,12 +291,17 @@ class ElwcReader:
             self._seen[name] = self._num_queries
             self._num_queries += 1
             query_ids.append(name)
+        spec = self._schema.packed
         lists = RankingLists(
             chunk.features,
             chunk.labels,
             np.concatenate([[0], np.cumsum(chunk.lengths)]),
             query_ids,
             chunk.doc_ids,
+            feature_names=None if spec is None else tuple(spec.feature_names),
+            ids=chunk.ids,
+            context_ids=chunk.context_ids,
+            spec=spec,
         )
         judged = chunk.labels >= 0
         kept = np.add.reduceat(judged, lists.row_splits[:-1], dtype=np.int64)

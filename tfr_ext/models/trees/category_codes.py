@@ -26,13 +26,6 @@ class Codes:
     Attributes:
         spec: what the features are.
         known: the ids of each category's vocabulary, sorted.
-
-    Examples:
-        >>> import pandas
-        >>> df = pandas.DataFrame({"q": [1, 1, 1], "brand": ["a", "a", None]})
-        >>> lists = RankingLists.from_dataframe(df, None, "q", categories=["brand"])
-        >>> rows(lists, Codes.learnt(lists)).tolist()
-        [[1.0], [1.0], [nan]]
     """
 
     spec: FeatureSpec
@@ -83,9 +76,11 @@ def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
     Raises:
         ValueError: If the lists have other categories.
     """
-    wanted, found = (_named(x.spec) if x else "none" for x in (codes, lists))
+    wanted, found = (
+        x.spec.categories() if x and x.spec else [] for x in (codes, lists)
+    )
     if wanted != found:
-        raise ValueError(f"The trees take the categories: {wanted}. Found: {found}.")
+        raise ValueError(f"The trees take the categories {wanted}. Found: {found}.")
     if codes is None:
         return lists.features
     parts = [lists.features]
@@ -95,13 +90,3 @@ def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
         part = np.where(ids == MISSING, np.float32(np.nan), place.astype(np.float32))
         parts.append(np.repeat(part, lists.lengths, 0) if feature.context else part)
     return np.concatenate(parts, axis=1)
-
-
-def _named(spec: FeatureSpec | None) -> str:
-    """Returns the names of categories, and what they are of."""
-    named = [
-        f"{x.name!r} ({'integers' if x.is_integer else 'texts'}"
-        + f"{', of the list' * x.context}{', several' * (x.width > 1)})"
-        for x in (spec.categories() if spec else ())
-    ]
-    return ", ".join(named) or "none"
