@@ -1,6 +1,7 @@
 """Trees that take categories, of items and of lists, and keep their vocabularies."""
 
 import dataclasses
+import os
 import pathlib
 import shutil
 
@@ -9,13 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.preparing import shard_directory, work_units
 from tfr_ext import gbm
 from tfr_ext.data import RankingLists
+from tfr_ext.data.elwc.writing import ShardWriter
 from tfr_ext.models.trees import gbm_model
 from tfr_ext.models.trees.category_codes import Codes, rows
 from tfr_ext.scoring import loaded_scorers
 from tfr_ext.sources.data_splits import Splits
-from tfr_ext.training import MetricsConfig
+from tfr_ext.training import DataConfig, EvaluationConfig, MetricsConfig, evaluate
 
 LIBRARIES = {"lightgbm": "lambdarank", "catboost": "yetirank"}
 COLUMNS = {"categories": ["device", "brand", "shop"], "context": ["device", "age"]}
@@ -57,7 +60,7 @@ def trained(lists, directory, library="lightgbm", **given):
             monitor="ndcg_5",
             **given,
         ),
-        lists if isinstance(lists, Splits) else Splits(*[lists] * 3),
+        Splits(*[lists] * 3) if isinstance(lists, RankingLists) else lists,
     )
 
 
@@ -147,6 +150,29 @@ def test_no_trees_score_with_another_vocabulary(run, tmp_path):
     digests.write_text("".join(f"{x}\n" for x in lines if "categories" not in x))
     with pytest.raises(ValueError, match=r"categories.json has no digest in"):
         loaded_scorers.load_scorer(str(copied))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_prepared_shards_train_and_evaluate_as_lists_do(library, tmp_path):
+    splits = Splits(*(lists_of(table(seed=seed), **COLUMNS) for seed in range(3)))
+    records, folder = {}, str(tmp_path / "shards")
+    os.mkdir(folder)
+    for split in ("train", "valid", "test"):
+        name = f"{split}-00000-of-00001.tfrecord"
+        with ShardWriter(folder, name) as writer:
+            writer.write(getattr(splits, split))
+        records[split] = writer.record
+    content = shard_directory.describe([work_units.Written(records, [])], {})
+    with open(os.path.join(folder, "manifest.json"), "w") as file:
+        file.write(content.as_json())
+    data = DataConfig(dataset="elwc", data_dir=folder)
+    of_shards = trained(None, tmp_path / "first", library, data=data)
+    of_lists = trained(splits, tmp_path / "second", library)
+    assert of_shards.metrics == of_lists.metrics
+    export = str(tmp_path / "first")
+    metrics = MetricsConfig(metrics=("ndcg_5",))
+    found = evaluate(EvaluationConfig(data=data, export=export, metrics=metrics))
+    assert found.metrics == of_shards.metrics["test"]
 
 
 def test_several_values_are_refused_by_name(tmp_path):
