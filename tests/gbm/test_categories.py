@@ -134,6 +134,19 @@ def test_lightgbm_splits_them_as_categories(tmp_path):
     assert lightgbm.Booster(model_file=str(folder / "model.txt")).num_feature() == 3
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_there_need_be_no_numbers(library, tmp_path):
+    frame = table(200)[["query", "label", "device", "brand"]]
+    columns = {"categories": ["device", "brand"], "context": ["device"]}
+    lists = lists_of(frame, **columns)
+    result = trained(lists, tmp_path / "run", library)
+    scorer = loaded_scorers.load_scorer(result.model_dir)
+    assert scorer.num_features == 0 and result.metrics["test"]["ndcg_5"] > 0.98
+    np.testing.assert_array_equal(
+        scorer.scores(lists, 8), result.model.score_lists(lists)
+    )
+
+
 def test_no_trees_score_with_another_vocabulary(run, tmp_path):
     copied = shutil.copytree(run[0], tmp_path / "copied")
     path = copied / gbm_model.CATEGORIES

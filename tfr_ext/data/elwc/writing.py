@@ -25,7 +25,6 @@ FEATURES = "float_features"
 LABEL = "label"
 LABEL_DISTRIBUTION = "label_distribution"
 WEIGHT = "weight"
-IDS, CONTEXT_IDS = "ids", "context_ids"
 QUERY_ID = "query_id"
 DOC_ID = "doc_id"
 
@@ -71,7 +70,7 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
     values = [np.ascontiguousarray(x, "<f4").view(np.uint8) for x in columns.values()]
     if lists.ids is not None:
         values.append(np.ascontiguousarray(lists.ids, "<i8").view(np.uint8))
-        entries.append(_bytes_entry(IDS, bytes(values[-1].shape[1])))
+        entries.append(_bytes_entry("ids", bytes(values[-1].shape[1])))
     template = b"".join(entries)
     if lists.doc_ids is None:  # All examples then have the same length.
         before = len(template)
@@ -95,7 +94,7 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
         context = _bytes_entry(QUERY_ID, query.encode())
         if lists.context_ids is not None:
             ids = lists.context_ids[q].astype("<i8").tobytes()
-            context += _bytes_entry(CONTEXT_IDS, ids)
+            context += _bytes_entry("context_ids", ids)
         yield examples + _field(2, _field(1, context))
 
 

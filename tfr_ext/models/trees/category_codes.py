@@ -59,11 +59,8 @@ class Codes:
         """Reads what `save` wrote."""
         kinds = {"features": (list,), "vocabularies": (dict,)}
         content = json_files.read_object(path, "`train_gbm`", kinds)
-        known = content["vocabularies"].items()
-        return cls(
-            FeatureSpec.from_json(content["features"]),
-            {name: np.array(keys, np.int64) for name, keys in known},
-        )
+        known = {x: np.array(y, np.int64) for x, y in content["vocabularies"].items()}
+        return cls(FeatureSpec.from_json(content["features"]), known)
 
 
 def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:

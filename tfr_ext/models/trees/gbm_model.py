@@ -133,10 +133,8 @@ def for_catboost(features: np.ndarray, codes: Codes | None) -> Any:
         return features
     numbers, found = np.split(features, [codes.spec.num_features], axis=1)
     texts = np.where(np.isnan(found), -1, found).astype(np.int64).astype("S")
-    return imported("catboost").FeaturesData(
-        np.ascontiguousarray(numbers) if numbers.shape[1] else None,
-        texts.astype(object),
-    )
+    numbers = np.ascontiguousarray(numbers)
+    return imported("catboost").FeaturesData(numbers, texts.astype(object))
 
 
 def are_in(directory: str) -> bool:
