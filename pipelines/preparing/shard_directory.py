@@ -20,6 +20,7 @@ from pipelines.preparing.work_units import Written
 from tfr_ext.core import json_files, messages
 from tfr_ext.core.settings import given
 from tfr_ext.data.elwc import manifest, writing
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.runs.owned_files import check_foreign
 from tfr_ext.runs.run_directory import refusal
 from tfr_ext.runs.run_file import changed
@@ -257,7 +258,7 @@ def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Ma
         source: the settings that describe the source.
 
     Raises:
-        ValueError: If shards differ in their number of features or of grades.
+        ValueError: If shards differ in their features or number of grades.
     """
     records = _by_split(found)
     every = [record for split in records.values() for record in split]
@@ -269,6 +270,12 @@ def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Ma
                 f"of label distributions, and {every[0].shard.name} has "
                 f"{every[0].num_features} and {every[0].num_grades}."
             )
+        if record.features != every[0].features:
+            raise ValueError(
+                f"{record.shard.name} has the features {record.features}, and "
+                f"{every[0].shard.name} has {every[0].features}."
+            )
+    features = every[0].features
     return manifest.Manifest(
         num_features=every[0].num_features,
         num_grades=every[0].num_grades,
@@ -282,6 +289,7 @@ def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Ma
             )
             for split, parts in records.items()
         },
+        spec=None if features is None else FeatureSpec.from_json(features),
     )
 
 

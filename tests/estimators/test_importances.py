@@ -149,3 +149,37 @@ def test_what_is_wrong_is_told(ranker, found):
         skipping.importances(X, 0 * y, group=group)
     with pytest.raises(ValueError, match="`most` must be at least 1"):
         found.plot(most=0)
+
+
+def test_a_category_is_one_column_and_that_of_the_context_goes_to_other_lists():
+    """The device of a list says which of two columns counts; brands always count."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    group = rng.integers(4, 9, 300)
+    query = np.repeat(np.arange(len(group)), group)
+    first, second = rng.normal(size=[2, len(query)])
+    phone = np.repeat(rng.random(len(group)) < 0.5, group)
+    counts = rng.integers(0, 4, len(query))
+    tags = [list(rng.choice(list("abcdefgh"), n)) for n in counts]
+    good = np.array(["a" in x or "b" in x for x in tags])
+    y = (np.where(phone, first, second) + 2 * good > 1).astype(float)
+    columns = {
+        "query": query,
+        "tags": [[b"\xff" if t == "a" else t for t in x] for x in tags],
+        "first": first,
+        "device": np.where(phone, "phone", "desktop"),
+        "colour": rng.choice(["red", "blue"], len(query)),
+        "day": np.repeat(rng.choice(list("xyz"), len(group)), group),
+        "second": second,
+    }
+    frame = pandas.DataFrame(columns)
+    given = {"categories": ["tags", "device", "colour", "day"], "query": "query"}
+    deep = {"hidden_sizes": (16,), "num_models": 1, "batch_size": 16}
+    ranker = tfr_ext.Ranker(**{**SMALL, **deep}, **given, context=["device", "day"])
+    found = ranker.fit(frame, y).importances(frame, y, repeats=2)
+    order = ["first", "second", "tags", "colour", "device", "day"]
+    assert found.feature_names == order and found.drops.shape == (6, 2)
+    assert found.between_lists.tolist() == [False] * 4 + [True] * 2
+    drop = dict(zip(order, found.mean))
+    assert min(drop[x] for x in ("first", "second", "tags", "device")) > 0.03
+    assert max(abs(drop[x]) for x in ("colour", "day")) < 0.01

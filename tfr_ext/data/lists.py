@@ -335,7 +335,7 @@ class RankingLists:
         distributions, weights = self.label_distributions, self.weights
         row_splits = np.concatenate([[0], np.cumsum(lengths)])
         context_ids = self.context_ids
-        if context_ids is not None and (len(items) or not len(lengths)):
+        if context_ids is not None:
             first = np.asarray(items)[np.minimum(row_splits[:-1], len(items) - 1)]
             source = np.searchsorted(self.row_splits, first, "right") - 1
             context_ids = context_ids[source]

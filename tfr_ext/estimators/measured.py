@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfr_ext.core.settings import build
+from tfr_ext.data.features import Feature
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
+from tfr_ext.models import categories
 from tfr_ext.scoring.evaluator import EvaluationResult, evaluate_scores
 from tfr_ext.settings.training_config import MetricsConfig
 
@@ -25,7 +28,8 @@ class Importances:
         monitor: the metric.
         score: what `Ranker.score` returns, with the features as they are; negative if
             the metric is a cost.
-        feature_names: `num_features` names; '1', '2' and so on if there are none.
+        feature_names: the names of the features, numbers and then categories; '1', '2'
+            and so on if there are none.
         drops: how much worse it is for each feature and repeat,
             `[num_features, repeats]`, positive if the feature helps.
         between_lists: for each feature, whether it never changes within a list, so that
@@ -155,8 +159,9 @@ class Measured:
 
         The values of a feature are permuted within each list, as only differences
         within a list can change a ranking; those of a feature that never changes
-        within a list, such as the length of the query, between the lists. Two features
-        that say the same share what they bring: either may seem to bring nothing.
+        within a list, such as the length of the query, between the lists. A category
+        is one feature, with all values of an item. Two features that say the same
+        share what they bring: either may seem to bring nothing.
 
         Args:
             X: features as `fit` takes them, better not those of `fit`.
@@ -190,19 +195,23 @@ class Measured:
             raise ValueError(
                 f"No query of `X` has anything that {self.monitor} measures."
             )
-        between = _never_change(lists)
         rng = np.random.default_rng(self.params_["random_state"])
-        permuted = dataclasses.replace(lists, features=lists.features.copy())
-        drops = np.zeros([lists.num_features, repeats])
-        for column, values in enumerate(lists.features.T):
+        parts, permuted = [*_parts(lists)], copy.deepcopy(lists)
+        between = [x.context or _never_changes(lists, values) for x, values in parts]
+        drops = np.zeros([len(parts), repeats])
+        for number, (feature, place) in enumerate(_parts(permuted)):
+            values = parts[number][1]
             for repeat in range(repeats):
-                order = _order(lists, bool(between[column]), rng)
-                permuted.features[:, column] = values[order]
+                if feature.context:
+                    order = rng.permutation(lists.num_lists)
+                else:
+                    order = _order(lists, between[number], rng)
+                place[:] = values[order]
                 worse = self._monitored(lists, self._scores(permuted))
-                drops[column, repeat] = score - worse
-            permuted.features[:, column] = values
-        names = lists.feature_names or range(1, lists.num_features + 1)
-        return Importances(self.monitor, score, [*map(str, names)], drops, between)
+                drops[number, repeat] = score - worse
+            place[:] = values
+        names = [feature.name for feature, _ in parts]
+        return Importances(self.monitor, score, names, drops, np.array(between))
 
     def _judged(self, X: Any, y: Any, group: Any, qid: Any) -> RankingLists:
         if y is None:
@@ -231,19 +240,27 @@ class Measured:
         return evaluate_scores(lists, scores, names, convention)
 
 
-def _never_change(lists: RankingLists) -> np.ndarray:
-    """Returns which features have one value in each list, `[num_features]`.
+def _parts(lists: RankingLists) -> Iterator[tuple[Feature, np.ndarray]]:
+    """Yields each number, all as of items, and then each category, with its values."""
+    names = lists.feature_names or range(1, lists.num_features + 1)
+    for column, name in enumerate(names):
+        yield Feature(str(name)), lists.features[:, column : column + 1]
+    yield from categories.columns(lists)
+
+
+def _never_changes(lists: RankingLists, values: np.ndarray) -> bool:
+    """Returns whether a feature of items has one value in each list.
 
     Examples:
         >>> lists = RankingLists.from_arrays(
         ...     np.array([[7, 1], [7, 2], [8, 2], [np.nan, 2]]), group=[2, 1, 1],
         ...     missing=True)
-        >>> _never_change(lists).tolist()
+        >>> [_never_changes(lists, values) for _, values in _parts(lists)]
         [True, False]
     """
-    first = lists.features[np.repeat(lists.row_splits[:-1], lists.lengths)]
-    same = (lists.features == first) | np.isnan(lists.features) & np.isnan(first)
-    return same.all(axis=0)
+    first = values[np.repeat(lists.row_splits[:-1], lists.lengths)]
+    same = (values == first) | (values != values) & (first != first)  # or both NaN
+    return bool(same.all())
 
 
 def _order(lists: RankingLists, between: bool, rng: np.random.Generator) -> np.ndarray:

@@ -12,6 +12,7 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.gbm.gbm_config import LAMBDARANK, GbmConfig
 from tfr_ext.gbm.list_objective import Objective
 from tfr_ext.models.trees import gbm_model
+from tfr_ext.models.trees.category_codes import Codes, rows
 
 Evaluate = Callable[[RankingLists, np.ndarray], float]
 """From lists and their scores to the monitored metric, higher being better."""
@@ -42,6 +43,7 @@ def with_lightgbm(
     train: RankingLists,
     valid: RankingLists,
     evaluate: Evaluate,
+    codes: Codes | None = None,
 ) -> Boosted:
     """Trains trees of LightGBM.
 
@@ -53,6 +55,7 @@ def with_lightgbm(
         train: lists to train on.
         valid: lists that choose the number of trees.
         evaluate: gives the metric that does.
+        codes: those of the categories, if there are any.
 
     Raises:
         FloatingPointError: If the gradients become NaN or infinite.
@@ -63,16 +66,18 @@ def with_lightgbm(
     given |= {"objective": own, **(params if objective is None else {})}
     if isinstance(given.get("label_gain"), (list, tuple)):
         given["label_gain"] = ",".join(map(str, given["label_gain"]))
+    features = rows(train, codes)  # Categories follow the numbers.
     trained = lightgbm.Dataset(
-        train.features,
+        features,
         label=train.labels,
         group=train.lengths,
         weight=train.weights,
+        categorical_feature=[*range(train.num_features, features.shape[1])] or "auto",
         params=given,
         free_raw_data=False,
     )
     validated = trained.create_valid(
-        valid.features, label=valid.labels, group=valid.lengths
+        rows(valid, codes), label=valid.labels, group=valid.lengths
     )
     booster = lightgbm.Booster(given, trained)
     booster.add_valid(validated, "valid")
@@ -133,6 +138,7 @@ def with_catboost(
     train: RankingLists,
     valid: RankingLists,
     evaluate: Evaluate,
+    codes: Codes | None = None,
 ) -> Boosted:
     """Trains trees with CatBoost's YetiRank.
 
@@ -146,6 +152,7 @@ def with_catboost(
         train: lists to train on.
         valid: lists that choose the number of trees.
         evaluate: gives the metric that does.
+        codes: those of the categories, if there are any.
     """
     catboost = gbm_model.imported("catboost")
     formatted = ";".join(f"{name}={value}" for name, value in params.items())
@@ -166,7 +173,10 @@ def with_catboost(
     if config.bagging_fraction < 1:
         given |= {"bootstrap_type": "Bernoulli", "subsample": config.bagging_fraction}
     query = np.repeat(np.arange(train.num_lists), train.lengths)
-    pool = catboost.Pool(train.features, train.labels, group_id=query)
+    trained, validated = (
+        gbm_model.for_catboost(rows(lists, codes), codes) for lists in (train, valid)
+    )
+    pool = catboost.Pool(trained, train.labels, group_id=query)
     try:
         booster = catboost.train(pool, given)
     except catboost.CatBoostError as error:
@@ -174,10 +184,7 @@ def with_catboost(
     values: dict[str, list[float]] = {"train": [], "valid": []}
 
     def steps() -> Iterable[float]:
-        staged = zip(
-            booster.staged_predict(train.features),
-            booster.staged_predict(valid.features),
-        )
+        staged = zip(booster.staged_predict(trained), booster.staged_predict(validated))
         for of_train, of_valid in staged:
             values["train"].append(evaluate(train, of_train))
             values["valid"].append(evaluate(valid, of_valid))

@@ -24,6 +24,7 @@ from tfr_ext.gbm.kl_objectives import (
 )
 from tfr_ext.gbm.list_objective import Objective
 from tfr_ext.models.trees import gbm_model
+from tfr_ext.models.trees.category_codes import Codes
 from tfr_ext.runs import outputs
 from tfr_ext.runs.run_directory import RunDirectory
 from tfr_ext.sources import data_splits, wanted_labels
@@ -32,6 +33,7 @@ from tfr_ext.training.diagnosis import label_fit
 # The files of models, and of their digests, which are removed last.
 MODELS = [
     *(n for kind in gbm_model.LIBRARIES for n in gbm_model.file_names(kind)),
+    gbm_model.CATEGORIES,
     gbm_model.DIGESTS,
 ]
 # The files of a run, in the order in which they are removed.
@@ -171,12 +173,14 @@ def _train(
         return _result(config, metrics, {}, found.get("trees", ()), files)
     highest = _check_labels(config, splits)
     convention = dataclasses.replace(config.evaluation.convention(), max_label=highest)
+    train: Any = splits.train  # In memory: `GbmConfig` takes no `stream`.
+    codes = Codes.learnt(train)
     trained = [
-        _boost(config, config.data.seed + number, splits, highest, convention)
+        _boost(config, config.data.seed + number, splits, highest, convention, codes)
         for number in range(config.num_models)
     ]
     library = _library(config)
-    model = gbm_model.GbmModel([one.booster for one in trained], library)
+    model = gbm_model.GbmModel([one.booster for one in trained], library, codes)
     history = {
         config.monitor: _mean([one.train for one in trained]),
         f"val_{config.monitor}": _mean([one.valid for one in trained]),
@@ -215,6 +219,7 @@ def _boost(
     splits: data_splits.Splits,
     highest: float,
     convention: queries.Convention,
+    codes: Codes | None,
 ) -> boosters.Boosted:
     """Trains one model."""
     params = _with_max_label(config, highest)
@@ -227,7 +232,7 @@ def _boost(
         return -np.inf if mean is None else sign * mean
 
     train: Any = splits.train
-    given = (seed, train, splits.valid, evaluate)
+    given = (seed, train, splits.valid, evaluate, codes)
     if config.objective == YETIRANK:
         return boosters.with_catboost(config, params, *given)
     return boosters.with_lightgbm(config, objective, params, *given)

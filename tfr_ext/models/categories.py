@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfr_ext.core import messages, which_keras
 from tfr_ext.data.batches.batching import CONTEXT_IDS, FEATURES, IDS, input_signature
-from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.data.fingerprints import FILL, MISSING
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.layers import all_layers
@@ -154,7 +154,8 @@ def vocabularies(
     for piece in [lists] if isinstance(lists, RankingLists) else lists:
         if piece.spec is None or piece.spec.is_numeric:
             break
-        for name, ids in _columns(piece):
+        for feature, ids in columns(piece):
+            name = feature.name
             values, counts = np.unique(ids[ids >= 0], return_counts=True)
             if name in found:
                 both = np.concatenate([found[name][0], values])
@@ -186,12 +187,12 @@ def unseen(
 ) -> dict[str, np.ndarray]:
     """Returns how many values of each category its vocabulary lacks, of how many."""
     found = {}
-    for name, ids in _columns(lists):
+    for feature, ids in columns(lists):
         values = ids[ids >= 0]
-        if name in known:
-            keys = np.append(known[name], MISSING)
+        if feature.name in known:
+            keys = np.append(known[feature.name], MISSING)
             lacked = keys[np.searchsorted(keys[:-1], values)] != values
-            found[name] = np.array([lacked.sum(), len(values)])
+            found[feature.name] = np.array([lacked.sum(), len(values)])
     return found
 
 
@@ -204,13 +205,13 @@ def held_keys(model: Any, spec: FeatureSpec) -> dict[str, list[Any]]:
     }
 
 
-def _columns(lists: RankingLists) -> Iterable[tuple[str, np.ndarray]]:
-    """Yields the name of each category, and its ids."""
+def columns(lists: RankingLists) -> Iterable[tuple[Feature, np.ndarray]]:
+    """Yields each category and its ids, `[rows, width]`: of items, then of lists."""
     for context, ids in ((False, lists.ids), (True, lists.context_ids)):
         start = 0
         for feature in lists.spec.categories(context) if lists.spec else ():
             assert ids is not None
-            yield feature.name, ids[:, start : start + feature.width]
+            yield feature, ids[:, start : start + feature.width]
             start += feature.width
 
 

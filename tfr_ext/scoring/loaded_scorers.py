@@ -23,6 +23,7 @@ class TreesScorer:
         feature_names: names of the features, if they were trained on a table.
         takes_missing: True: trees have branches for missing features.
         missing: 'mean', with which all of them are NaN.
+        spec: what the features are, if they are not only numbers.
     """
 
     def __init__(self, directory: str):
@@ -49,6 +50,8 @@ class TreesScorer:
         self.max_label: float | None = about.get("convention", {}).get("max_label")
         self.feature_names: list[str] | None = about.get("feature_names")
         self.takes_missing, self.missing = True, "mean"
+        codes = self._model.codes
+        self.spec = None if codes is None else codes.spec
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
         """Returns float64 scores `[num_items]`, in the order of the items.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
@@ -128,7 +128,7 @@ class ElwcSource(FileSource):
 
     def _read(self, split: str, num_features: int | None) -> RankingLists:
         found = self._checked(split, self.files(split), num_features)
-        schema = self._schema_of(split, found.files)
+        schema = self._schema_of(split, found)
         reader = ElwcReader(found.files, num_features, schema)
 
         def pieces() -> Iterator[RankingLists]:
@@ -157,7 +157,7 @@ class ElwcSource(FileSource):
     ) -> streams.StreamedLists:
         """Reads a split once, and returns lists that are read again in each epoch."""
         found = self._checked(split, self.files(split), num_features)
-        schema = self._schema_of(split, found.files)
+        schema = self._schema_of(split, found)
         lists = streams.StreamedLists(
             found.files, num_features, schema, transform, found.add
         )
@@ -167,7 +167,7 @@ class ElwcSource(FileSource):
 
     def _pieces(self, split: str, files: list[str], piece_bytes: int) -> list[Piece]:
         found = self._checked(split, files, self.config.num_features)
-        schema, every = self._schema_of(split, files), tuple(files)
+        schema, every = self._schema_of(split, found), tuple(files)
         return [
             ElwcPiece(path, every, schema, found.expected.get(path)) for path in files
         ]
@@ -198,21 +198,30 @@ class ElwcSource(FileSource):
             )
         return found
 
-    def _schema_of(self, split: str, files: Sequence[str]) -> ElwcSchema:
+    def _schema_of(self, split: str, found: shards.CheckedShards) -> ElwcSchema:
         """Returns the names of the features in the files of a split.
 
         Weights may be missing where nothing is trained on them, and all values of a
         feature where training has some.
         """
-        if split == "train":
-            self.elwc_features = measure_features(files[0], self.schema)
+        schema, first = self.schema, found.files[0]
+        if found.spec is not None:  # The ids of prepared shards, by no names.
+            schema = dataclasses.replace(
+                schema,
+                packed=found.spec,
+                category_columns=(),
+                context_columns=(),
+                spec=None,
+            )
+        elif split == "train":
+            self.elwc_features = measure_features(first, schema)
             spec = self.elwc_features.spec
             self.know(spec.feature_names, spec)
-        weight = self.schema.weight
-        if split == "train" or not weight or has_feature(files[0], weight):
-            return self.schema
-        say(not_weighted(split, files[0], weight))
-        return dataclasses.replace(self.schema, weight="")
+            schema = self.schema
+        if split == "train" or not schema.weight or has_feature(first, schema.weight):
+            return schema
+        say(not_weighted(split, first, schema.weight))
+        return dataclasses.replace(schema, weight="")
 
     def _report_unused_weights(self) -> None:
         """Prints that prepared shards have weights that no setting asks for."""

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from tfr_ext.core.checks import near
 from tfr_ext.data import text_files
-from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.data.elwc.message import ExampleListWithContext, other_kind
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.features import Feature
@@ -118,8 +118,7 @@ def parse_slowly(
     query_ids: list[str | None] = []
     texts: list[list[list[bytes]]] = []  # Of the categories of each item.
     list_texts: list[list[list[bytes]]] = []
-    spec = schema.spec_of(widths)
-    of_items, of_lists = spec.categories(False), spec.categories(True)
+    of_items, of_lists = schema.parsed_categories(widths)
     for number, record in enumerate(records, first_record):
         where = f"record {number}"
         try:
@@ -197,22 +196,8 @@ def _parse(record: bytes) -> Any:
     except DecodeError:
         elwc, problem = None, "expected a serialised ExampleListWithContext"
     if elwc is None or not elwc.examples:
-        raise ValueError(problem + _other_kind(record))
+        raise ValueError(problem + other_kind(record))
     return elwc
-
-
-def _other_kind(record: bytes) -> str:
-    """Returns the end of a sentence that names another message of TensorFlow's."""
-    try:
-        message = tf.train.SequenceExample.FromString(record)
-    except DecodeError:
-        return ""
-    if message.feature_lists.feature_list:
-        return ". Found: a SequenceExample"
-    # A sequence without lists has the same bytes as an example.
-    names = {*message.context.feature}
-    kind = "n Example in Example" if "serialized_examples" in names else " tf.Example"
-    return f". Found: a{kind}" if names else ""
 
 
 def _width(example: tf.train.Example, name: str) -> int:

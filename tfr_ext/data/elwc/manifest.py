@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from tfr_ext.core import decimals
 from tfr_ext.data import text_files
+from tfr_ext.data.features import FeatureSpec
 
 FILE_NAME = "manifest.json"
 _FORMAT = "tfr_ext ELWC shards, version 1"
@@ -115,16 +116,21 @@ class Manifest:
         num_grades: width of `label_distribution`; None if there is none.
         source: the flags that prepared it, by name: for information.
         splits: the splits by name: 'train', 'valid', 'test'.
+        spec: what the features are; None if they are numbers.
     """
 
     num_features: int
     num_grades: int | None
     source: Mapping[str, Any]
     splits: Mapping[str, Split]
+    spec: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
         """Checks the types and ranges of the values, and that no shard occurs twice."""
-        _expect_count("num_features", self.num_features, 1)
+        _expect_count("num_features", self.num_features, 0 if self.spec else 1)
+        width = self.num_features if self.spec is None else self.spec.num_features
+        right = width == self.num_features
+        _expect(right, "num_features", self.num_features, f"{width}, as in 'features'")
         if self.num_grades is not None:
             _expect_count("num_grades", self.num_grades, 2)
         _expect(isinstance(self.source, Mapping), "source", self.source, "flags")
@@ -142,6 +148,9 @@ class Manifest:
     def as_json(self) -> str:
         """Returns the text of the file."""
         content = {"format": _FORMAT, **dataclasses.asdict(self)}
+        del content["spec"]
+        if self.spec is not None:
+            content["features"] = self.spec.to_json()
         for name, split in self.splits.items():
             content["splits"][name] = {
                 "queries": split.queries,
@@ -182,8 +191,11 @@ def load(directory: str) -> Manifest | None:
                     f"{getattr(split, total)}, the sum of its shards",
                 )
             splits[name] = split
+        features = content.get("features")
         return Manifest(
-            content["num_features"], content["num_grades"], content["source"], splits
+            *(content["num_features"], content["num_grades"], content["source"]),
+            splits,
+            features and FeatureSpec.from_json(features),
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         problem = str(error) if isinstance(error, ValueError) else repr(error)

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
 _PACKAGE, _NAME = "tfr_ext", "ExampleListWithContext"
 _FIELDS = {"examples": 1, "context": 2}
@@ -66,6 +67,20 @@ def split_protos(protos: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         descriptor_source=_descriptors(),
     )
     return sizes, examples, contexts
+
+
+def other_kind(record: bytes) -> str:
+    """Returns the end of a sentence that names another message of TensorFlow's."""
+    try:
+        message = tf.train.SequenceExample.FromString(record)
+    except DecodeError:
+        return ""
+    if message.feature_lists.feature_list:
+        return ". Found: a SequenceExample"
+    # A sequence without lists has the same bytes as an example.
+    names = {*message.context.feature}
+    kind = "n Example in Example" if "serialized_examples" in names else " tf.Example"
+    return f". Found: a{kind}" if names else ""
 
 
 @functools.cache

@@ -9,6 +9,7 @@ lists in one feature, which no library writes, they read the first.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
 
@@ -18,7 +19,7 @@ import tensorflow as tf
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
-from tfr_ext.data.features import Feature
+from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.data.fingerprints import ids_of, texts_of
 from tfr_ext.data.lists import are_distributions
 
@@ -50,9 +51,9 @@ class Parser:
         """
         self._schema = schema
         self._widths = widths
-        spec = schema.spec_of(widths)
+        spec = schema.packed or schema.spec_of(widths)
         self.spec = None if spec.is_numeric else spec
-        self._categories = spec.categories(False), spec.categories(True)
+        self._categories = schema.parsed_categories(widths)
         of_items, of_lists = widths.integers
 
         def numbers(name: str, width: int, integers: frozenset[str]) -> object:
@@ -119,9 +120,11 @@ class Parser:
         chunk = self.parse_quickly(records)
         if chunk is not None:
             return chunk
-        return diagnosis.parse_slowly(
+        chunk = diagnosis.parse_slowly(
             records.numpy().tolist(), path, first_record, self._schema, self._widths
         )
+        ids = _unpacked(records, self._schema.packed)
+        return dataclasses.replace(chunk, **{k: x.numpy() for k, x in ids.items()})
 
     def parse_quickly(
         self, records: tf.Tensor, with_padding: bool = False
@@ -207,6 +210,7 @@ class Parser:
             "record_bytes": tf.strings.length(protos),
             "example_bytes": tf.strings.length(examples),
             "context_bytes": tf.strings.length(contexts),
+            **_unpacked(protos, schema.packed),
         }
         if self._context:
             context = tf.io.parse_example(
@@ -272,6 +276,24 @@ def _add_ids(
         cut = [each.row_lengths() > x.width for each, x in zip(texts, categories)]
         made[key] = tf.concat(ids, axis=1)
         made["num_cut"] = made.get("num_cut", 0) + tf.math.count_nonzero(cut)
+
+
+def _unpacked(protos: tf.Tensor, spec: FeatureSpec | None) -> dict[str, tf.Tensor]:
+    """Returns the ids in records of prepared shards, as a `Chunk` has them."""
+    if spec is None:
+        return {}
+    sizes, examples, contexts = split_protos(protos)
+    real = tf.sequence_mask(sizes[:, 0], tf.shape(examples)[1])
+    found = {}
+    for name, texts, width in (
+        ("ids", tf.boolean_mask(examples, real), spec.num_ids),
+        ("context_ids", tf.strings.reduce_join(contexts, 1), spec.num_context_ids),
+    ):
+        if width:
+            one = {name: tf.io.FixedLenFeature([], tf.string, "")}
+            parsed = tf.io.parse_example(texts, one)[name]
+            found[name] = tf.io.decode_raw(parsed, tf.int64)
+    return found
 
 
 def _as_float(x: tf.Tensor) -> tf.Tensor:

@@ -140,7 +140,7 @@ class ElwcReader:
         Raises:
             ValueError: If `num_features` is less than 1.
         """
-        least = 0 if schema.category_columns else 1
+        least = 0 if schema.category_columns or schema.packed else 1
         if num_features is not None and num_features < least:
             raise ValueError(
                 f"`num_features` must be at least {least}. Received: {num_features}."
@@ -303,12 +303,14 @@ class ElwcReader:
             self._seen[name] = self._num_queries
             self._num_queries += 1
             query_ids.append(name)
+        packed = self._schema.packed
         lists = RankingLists(
             chunk.features,
             chunk.labels,
             np.concatenate([[0], np.cumsum(chunk.lengths)]),
             query_ids,
             chunk.doc_ids,
+            feature_names=None if packed is None else tuple(packed.feature_names),
             ids=chunk.ids,
             context_ids=chunk.context_ids,
             spec=self._parser.spec,

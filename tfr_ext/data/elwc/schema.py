@@ -38,6 +38,8 @@ class ElwcSchema:
         context_columns: those of `category_columns` that are in the context.
         spec: what the features are, if a model is known that takes categories: then
             those are read, and their kinds are not those of the first file.
+        packed: what the features of prepared shards are, whose ids are bytes; None if
+            they are numbers.
 
     Examples:
         >>> schema = ElwcSchema(["bm25", "pagerank"], label="relevance")
@@ -58,6 +60,7 @@ class ElwcSchema:
     category_columns: Sequence[str] = ()
     context_columns: Sequence[str] = ()
     spec: FeatureSpec | None = None
+    packed: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
         """Checks the names."""
@@ -65,8 +68,9 @@ class ElwcSchema:
             every, context = self.spec.categories(), self.spec.categories(True)
             object.__setattr__(self, "category_columns", [x.name for x in every])
             object.__setattr__(self, "context_columns", [x.name for x in context])
-            if not self.spec.num_features:
-                object.__setattr__(self, "features", ())
+        known = self.spec or self.packed
+        if known is not None and not known.num_features:
+            object.__setattr__(self, "features", ())
         if math.isnan(self.missing_value):
             object.__setattr__(self, "takes_nan", True)
         fields = ("features", "context_features", "category_columns", "context_columns")
@@ -97,7 +101,8 @@ class ElwcSchema:
                     f"`context_columns` names {name!r}, expected one of "
                     f"`category_columns`: {', '.join(self.category_columns) or 'none'}."
                 )
-        if not (self.features or self.context_features or self.category_columns):
+        named = self.features or self.context_features or self.category_columns
+        if not named and self.packed is None:
             raise ValueError("`features` must name at least one feature.")
         if not (math.isnan(self.missing_value) or is_finite(self.missing_value)):
             raise ValueError(
@@ -111,6 +116,13 @@ class ElwcSchema:
         context = self.context_columns
         of_items = [name for name in self.category_columns if name not in context]
         return of_items, list(context)
+
+    def parsed_categories(self, widths: Widths) -> tuple[list[Feature], list[Feature]]:
+        """Returns the categories that are parsed by name: of items, and of lists."""
+        if self.packed is not None:
+            return [], []
+        spec = self.spec_of(widths)
+        return spec.categories(False), spec.categories(True)
 
     def spec_of(self, widths: Widths) -> FeatureSpec:
         """Returns what the features are: `spec`, or by what was found in a file."""

@@ -15,6 +15,7 @@ from tfr_ext.data.elwc import manifest
 from tfr_ext.data.elwc.manifest import Manifest, Shard, Split
 from tfr_ext.data.elwc.schema import ElwcSchema
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import RankingLists
 
 PREPARED = ElwcSchema()
@@ -112,6 +113,12 @@ class CheckedShards:
         for file, expected in self.expected.items():
             _check_bytes(file, expected.path, expected.shard)
 
+    @property
+    def spec(self) -> FeatureSpec | None:
+        """What the features are, if they are not only numbers, and are all read."""
+        specs = [found.spec for found in self.manifests.values()]
+        return specs[0] if specs and tells_of_features(self._schema) else None
+
     def add(self, file: str, lists: RankingLists) -> None:
         """Checks the widths of some lists of a file, and counts them for `finish`.
 
@@ -141,13 +148,13 @@ class CheckedShards:
                 counts.check(path, split)
 
     def check_width(self, num_features: int | None) -> None:
-        """Checks the number of features in the manifests.
+        """Checks the number of features in the manifests, and what they are.
 
         Args:
             num_features: the number that the caller wants; None if any will do.
 
         Raises:
-            DataFormatError: If a manifest has another number.
+            DataFormatError: If a manifest has another number, or other features.
         """
         if not tells_of_features(self._schema):
             return
@@ -159,6 +166,10 @@ class CheckedShards:
                     path,
                 )
             num_features = found.num_features
+            if found.spec != self.spec:
+                raise DataFormatError(
+                    f"expected features {self.spec}. Found: {found.spec}", path
+                )
 
     def _match(
         self, path: str, found: Manifest, directory: str, present: list[str]

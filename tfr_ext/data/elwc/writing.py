@@ -13,6 +13,7 @@ import os
 import types
 import uuid
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -38,7 +39,8 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
     The context has the bytes feature `query_id`. An example has the float features
     `float_features`, with `num_features` values, and `label`, and, if the lists have
     them, the float features `label_distribution` and `weight` and the bytes feature
-    `doc_id`.
+    `doc_id`. The ids of categories are bytes, 8 an id: `ids` of an example, and
+    `context_ids` of the context.
 
     Args:
         lists: the lists.
@@ -58,11 +60,17 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
     """
     _check(lists)
     columns = {FEATURES: lists.features, LABEL: lists.labels[:, np.newaxis]}
+    if not lists.num_features and lists.spec is not None:
+        del columns[FEATURES]
     if lists.label_distributions is not None:
         columns[LABEL_DISTRIBUTION] = lists.label_distributions
     if lists.weights is not None:
         columns[WEIGHT] = lists.weights[:, np.newaxis]
     entries = [_float_entry(name, c.shape[1]) for name, c in columns.items()]
+    values = [np.ascontiguousarray(x, "<f4").view(np.uint8) for x in columns.values()]
+    if lists.ids is not None:
+        values.append(np.ascontiguousarray(lists.ids, "<i8").view(np.uint8))
+        entries.append(_bytes_entry("ids", bytes(values[-1].shape[1])))
     template = b"".join(entries)
     if lists.doc_ids is None:  # All examples then have the same length.
         before = len(template)
@@ -71,21 +79,23 @@ def encode(lists: RankingLists) -> Iterator[bytes]:
     else:
         before = 0
     places = []
-    for entry, column in zip(entries, columns.values()):
+    for entry, column in zip(entries, values):
         before += len(entry)
-        places.append(slice(before - 4 * column.shape[1], before))
+        places.append(slice(before - column.shape[1], before))
     blank = np.frombuffer(template, np.uint8)
     splits = lists.row_splits.tolist()
-    for query, start, end in zip(lists.query_ids, splits, splits[1:]):
+    for q, (query, start, end) in enumerate(zip(lists.query_ids, splits, splits[1:])):
         rows = np.repeat(blank[np.newaxis], end - start, axis=0)
-        for place, column in zip(places, columns.values()):
-            values = np.ascontiguousarray(column[start:end], "<f4")
-            rows[:, place] = values.view(np.uint8).reshape(end - start, -1)
+        for place, column in zip(places, values):
+            rows[:, place] = column[start:end]
         examples = rows.tobytes()
         if lists.doc_ids is not None:
             examples = _add_names(examples, len(blank), lists.doc_ids[start:end])
-        context = _field(1, _bytes_entry(QUERY_ID, query.encode()))
-        yield examples + _field(2, context)
+        context = _bytes_entry(QUERY_ID, query.encode())
+        if lists.context_ids is not None:
+            ids = lists.context_ids[q].astype("<i8").tobytes()
+            context += _bytes_entry("context_ids", ids)
+        yield examples + _field(2, _field(1, context))
 
 
 class ShardWriter:
@@ -129,6 +139,7 @@ class ShardWriter:
         self._lengths: list[np.ndarray] = []
         self._empty = 0
         self._width: tuple[int, int | None] | None = None
+        self._features: list[dict[str, Any]] | None = None
 
     def __enter__(self) -> ShardWriter:
         """Returns itself."""
@@ -165,6 +176,7 @@ class ShardWriter:
             min_list_size=int(lengths.min()),
             max_list_size=int(lengths.max()),
             empty_queries=self._empty,
+            features=self._features,
         )
         tf.io.gfile.rename(self._aside, self._path, overwrite=True)
 
@@ -172,7 +184,8 @@ class ShardWriter:
         """Adds lists.
 
         Args:
-            lists: the lists, with as many features and grades as earlier ones.
+            lists: the lists, with as many features and grades as earlier ones, and of
+                one spec.
 
         Raises:
             ValueError: If they have other numbers of these, a list is empty, or a
@@ -191,6 +204,8 @@ class ShardWriter:
                 f"follow lists of {self._width}."
             )
         self._width = width
+        if lists.spec is not None and not lists.spec.is_numeric:
+            self._features = lists.spec.to_json()
         for text in encode(lists):
             self._writer.write(text)
         self._lengths.append(lists.lengths)
@@ -218,6 +233,7 @@ class Record:
         min_list_size: items of the shortest list.
         max_list_size: items of the longest list.
         empty_queries: lists without a label above 0.
+        features: what they are, for JSON; None if all are numbers.
     """
 
     shard: manifest.Shard
@@ -228,6 +244,7 @@ class Record:
     min_list_size: int
     max_list_size: int
     empty_queries: int
+    features: list[dict[str, Any]] | None = None
 
 
 def label_text(label: float) -> str:

@@ -13,9 +13,12 @@ import numpy as np
 
 from tfr_ext.core.files import whole_file, write_atomically
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.models.trees.category_codes import Codes, rows
 
 DIGESTS = "models.sha256"
 """The file with the digests of the models beside it, as `sha256sum` writes them."""
+CATEGORIES = "categories.json"
+"""The file of `Codes`, beside models of categories, whose digest is there too."""
 
 _MOST = 99
 _ANEW = "Restore the file, or train again with `overwrite=True`."
@@ -43,21 +46,28 @@ class GbmModel:
 
     Attributes:
         boosters: the models of LightGBM or CatBoost.
+        codes: those of the categories; None if all features are numbers.
     """
 
-    def __init__(self, boosters: Sequence[Any], library: str) -> None:
+    def __init__(
+        self, boosters: Sequence[Any], library: str, codes: Codes | None = None
+    ) -> None:
         """Initialises the model.
 
         Args:
             boosters: models of one library.
             library: 'lightgbm' or 'catboost'.
+            codes: those of the categories, if there are any.
         """
         self.boosters = tuple(boosters)
+        self.codes = codes
         self._library = library
 
     @property
     def num_features(self) -> int:
-        """Number of features that they take."""
+        """Number of features that they take, without categories."""
+        if self.codes is not None:
+            return self.codes.spec.num_features
         if self._library == "lightgbm":
             return int(self.boosters[0].num_feature())
         return len(self.boosters[0].feature_names_)
@@ -66,14 +76,16 @@ class GbmModel:
         """Returns scores `[num_items]`, float64.
 
         Args:
-            features: features `[num_items, num_features]`; a missing one is NaN.
+            features: features `[num_items, num_features]`; a missing one is NaN. With
+                categories, what `rows` returns.
         """
         features = np.asarray(features, np.float32)
         if self._library == "lightgbm":
             found = [one.predict(features, raw_score=True) for one in self.boosters]
         else:
+            given = for_catboost(features, self.codes)
             found = [
-                one.predict(features, prediction_type="RawFormulaVal")
+                one.predict(given, prediction_type="RawFormulaVal")
                 for one in self.boosters
             ]
         return np.mean(found, axis=0)
@@ -83,11 +95,14 @@ class GbmModel:
 
         Args:
             lists: the lists.
+
+        Raises:
+            ValueError: If they have other categories.
         """
-        return self.predict(lists.features)
+        return self.predict(rows(lists, self.codes))
 
     def save(self, directory: str) -> None:
-        """Writes a file for each model, and their digests.
+        """Writes a file for each model, one for `codes`, and their digests.
 
         Args:
             directory: where they go.
@@ -105,7 +120,21 @@ class GbmModel:
                 else:
                     _save_catboost(booster, file.name, path)
             lines.append(f"{_digest(path)}  {name}\n")
+        if self.codes is not None:
+            path = os.path.join(directory, CATEGORIES)
+            self.codes.save(path)
+            lines.append(f"{_digest(path)}  {CATEGORIES}\n")
         write_atomically(os.path.join(directory, DIGESTS), "".join(lines))
+
+
+def for_catboost(features: np.ndarray, codes: Codes | None) -> Any:
+    """Returns rows as CatBoost takes them."""
+    if codes is None:
+        return features
+    numbers, found = np.split(features, [codes.spec.num_features], axis=1)
+    texts = np.where(np.isnan(found), -1, found).astype(np.int64).astype("S")
+    numbers = np.ascontiguousarray(numbers)
+    return imported("catboost").FeaturesData(numbers, texts.astype(object))
 
 
 def are_in(directory: str) -> bool:
@@ -131,13 +160,17 @@ def load(directory: str) -> GbmModel:
             was written.
         ImportError: If its library is not installed.
     """
-    _check(directory, _digests(directory))
+    digests = _digests(directory)
+    _check(directory, digests)
+    path = os.path.join(directory, CATEGORIES)
+    codes = Codes.load(path) if CATEGORIES in digests else None
     for library in _SUFFIXES:
         names = _found(directory, library)
         if names:
             module = imported(library)
             paths = [os.path.join(directory, name) for name in names]
-            return GbmModel([_read(module, library, path) for path in paths], library)
+            boosters = [_read(module, library, path) for path in paths]
+            return GbmModel(boosters, library, codes)
     raise ValueError(
         f"`directory={directory!r}` must have a model.txt or a model.cbm, as a run of "
         "trees has."
@@ -161,7 +194,8 @@ def _digests(directory: str) -> Mapping[str, str]:
         name: digest
         for digest, _, name in (x.partition("  ") for x in text.splitlines())
     }
-    if [*found] not in [file_names(one, len(found)) for one in _SUFFIXES if found]:
+    models = [name for name in found if name != CATEGORIES]
+    if models not in [file_names(one, len(models)) for one in _SUFFIXES if models]:
         raise ValueError(
             f"{path} is not what `train_gbm` writes, which is the SHA-256 digest and "
             f"the name of each model. {_ANEW}"
@@ -174,6 +208,7 @@ def _check(directory: str, digests: Mapping[str, str]) -> None:
     if not digests:
         return
     found = [name for library in _SUFFIXES for name in _found(directory, library)]
+    found += [CATEGORIES] * os.path.isfile(os.path.join(directory, CATEGORIES))
     for name in dict.fromkeys([*digests, *found]):
         path = os.path.join(directory, name)
         if name not in digests:
