@@ -237,3 +237,14 @@ def test_what_our_pipeline_does_not_have_is_refused(tfr, tmp_path, name):
             loss="smoothi_loss",
             **{name: True},
         )
+
+
+def test_categories_are_refused_by_name(tfr):
+    import pandas
+
+    import tfr_ext.tfr
+
+    df = pandas.DataFrame({"q": [1, 1], "y": [1, 0], "brand": ["a", "b"], "x": [1, 2]})
+    lists = data.RankingLists.from_dataframe(df, "y", "q", categories=["brand"])
+    with pytest.raises(ValueError, match="take numbers only, .* categories: brand"):
+        tfr_ext.tfr.ListsDatasetBuilder(lists, lists, batch_size=8, seed=1)

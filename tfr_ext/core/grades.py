@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import checks
@@ -104,3 +105,31 @@ def expected_label(
         values = tf.range(tf.shape(distributions)[-1])
     expected = tf.linalg.matvec(distributions, tf.cast(values, distributions.dtype))
     return tf.where(distributions[..., 0] < 0, padding_label, expected)
+
+
+def are_distributions(rows: np.ndarray) -> np.ndarray:
+    """Returns for each row whether it has at least 2 probabilities that sum to 1."""
+    total = rows.sum(axis=1)
+    right = (rows >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
+    return right & (rows.shape[1] >= 2)
+
+
+def check_distributions(distributions: np.ndarray, items: int) -> None:
+    """Checks the label distributions of so many items.
+
+    Raises:
+        ValueError: If some rows are not distributions over grades.
+    """
+    shape = distributions.shape
+    if len(shape) != 2 or shape[0] != items or shape[1] < 2:
+        raise ValueError(
+            f"`label_distributions` must have shape [{items}, num_grades] with at "
+            f"least 2 grades. Received: {shape}."
+        )
+    right = are_distributions(distributions)
+    if not right.all():
+        item = int(np.flatnonzero(~right)[0])
+        raise ValueError(
+            "Each row of `label_distributions` must have probabilities that sum to 1. "
+            f"Item {item} has {distributions[item].tolist()}."
+        )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfr_ext.core import messages
+from tfr_ext.core import grades, messages
 from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.tables import category_columns, frames, row_arrays
 
@@ -77,17 +77,18 @@ class RankingLists:
             raise ValueError(
                 f"`row_splits` must run from 0 to {items}. Received: {splits}."
             )
-        if len(self.query_ids) != self.num_lists:
-            raise ValueError(
-                f"`query_ids` must name {self.num_lists} lists. "
-                f"Received: {len(self.query_ids)}."
-            )
-        if self.doc_ids is not None and len(self.doc_ids) != items:
-            raise ValueError(
-                f"`doc_ids` must name {items} items. Received: {len(self.doc_ids)}."
-            )
+        for name, count, what in (
+            ("query_ids", self.num_lists, "lists"),
+            ("doc_ids", items, "items"),
+            ("feature_names", self.num_features, "features"),
+        ):
+            names = getattr(self, name)
+            if names is not None and len(names) != count:
+                raise ValueError(
+                    f"`{name}` must name {count} {what}. Received: {len(names)}."
+                )
         if self.label_distributions is not None:
-            _check_distributions(self.label_distributions, items)
+            grades.check_distributions(self.label_distributions, items)
         if self.weights is not None:
             if self.weights.shape != (items,):
                 raise ValueError(
@@ -95,20 +96,13 @@ class RankingLists:
                     f"Received: {self.weights.shape}."
                 )
             row_arrays.not_negative("`weights`", self.weights)
-        names = self.feature_names
-        if names is not None and len(names) != self.num_features:
-            raise ValueError(
-                f"`feature_names` must name {self.num_features} features. "
-                f"Received: {len(names)}."
-            )
         for name, rows in (("ids", items), ("context_ids", self.num_lists)):
             width = getattr(self.spec, f"num_{name}", 0)
             found = getattr(self, name)
-            shape = (rows, width) if width else None
-            if (found if found is None else found.shape) != shape:
+            shape = None if found is None else found.shape
+            if shape != ((rows, width) if width else None):
                 raise ValueError(
-                    f"`{name}` must have shape {shape}, by `spec`. Received: "
-                    f"{found if found is None else found.shape}."
+                    f"`{name}` must have shape [{rows}, {width}]. Received: {shape}."
                 )
 
     @classmethod
@@ -148,9 +142,8 @@ class RankingLists:
                 `X` is a data frame.
             missing: whether features may be missing, and are then NaN. Only a model
                 takes them whose training had some.
-            categories: columns of a data frame that are categories, see
-                `from_dataframe`, or 'auto' for all of the types category and string.
-            context: columns of a data frame that have one value a list.
+            categories: columns of a data frame, see `from_dataframe`.
+            context: columns of a data frame, see `from_dataframe`.
             spec: what the columns are, as other lists know it, in place of both.
 
         Raises:
@@ -179,12 +172,12 @@ class RankingLists:
         if frames.is_frame(X):
             frame = frames.as_frame(X, "X")
             context = frames.column_names(context, " in `context`")
-            if categories == category_columns.AUTO:
-                named = category_columns.found(frame)
-            else:
+            if categories != category_columns.AUTO:
                 named = frames.column_names(categories, " in `categories`")
-            if spec is None and (named or context):
                 frames.check_columns(frame.columns, named)
+            elif spec is None:
+                named = category_columns.found(frame)
+            if spec is None and (named or context):
                 names = [name for name in frame.columns if name not in named]
                 spec = category_columns.features(frame, names, named, context)
             names = list(frame.columns)
@@ -193,6 +186,11 @@ class RankingLists:
                 frames.check_columns(frame.columns, [x.name for x in spec.features])
             features = frames.matrix(frame, names, missing)
             feature_names = feature_names or tuple(names)
+        elif spec or context or categories not in ((), [], category_columns.AUTO):
+            raise ValueError(
+                "`X` must be a data frame, since `categories` and `context` name its "
+                f"columns. Received: {type(X).__name__}."
+            )
         else:
             features = row_arrays.matrix(X, feature_names, missing)
         given = row_arrays.fields(features, y, group, qid, weight, doc_ids, query_ids)
@@ -284,17 +282,7 @@ class RankingLists:
         begun: dict[str, int] | None = None,
         row_before: int = 0,
     ) -> RankingLists:
-        """Makes the lists of a piece of a table.
-
-        Args:
-            frame: a pandas.DataFrame.
-            columns: what its columns mean.
-            begun: see `row_arrays.splits_of_ids`.
-            row_before: see `row_arrays.splits_of_ids`.
-
-        Raises:
-            ValueError: As `from_dataframe`.
-        """
+        """Makes the lists of a piece of a table; see `frames.fields`."""
         spec = columns.spec
         if spec is None and (columns.categories or columns.context):
             numbers = frames.find_features(frame, columns)
@@ -405,27 +393,3 @@ class RankingLists:
     def lengths(self) -> np.ndarray:
         """Number of items of each list, shape `[num_lists]`."""
         return np.diff(self.row_splits)
-
-
-def are_distributions(rows: np.ndarray) -> np.ndarray:
-    """Returns for each row whether it has at least 2 probabilities that sum to 1."""
-    total = rows.sum(axis=1)
-    right = (rows >= 0).all(axis=1) & (np.abs(total - 1) < 1e-3)
-    return right & (rows.shape[1] >= 2)
-
-
-def _check_distributions(distributions: np.ndarray, items: int) -> None:
-    """Raises a ValueError if some rows are not distributions over grades."""
-    shape = distributions.shape
-    if len(shape) != 2 or shape[0] != items or shape[1] < 2:
-        raise ValueError(
-            f"`label_distributions` must have shape [{items}, num_grades] with at "
-            f"least 2 grades. Received: {shape}."
-        )
-    right = are_distributions(distributions)
-    if not right.all():
-        item = int(np.flatnonzero(~right)[0])
-        raise ValueError(
-            "Each row of `label_distributions` must have probabilities that sum to 1. "
-            f"Item {item} has {distributions[item].tolist()}."
-        )

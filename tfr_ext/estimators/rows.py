@@ -124,13 +124,6 @@ def lists(
         if categories != AUTO:
             categories = _columns("categories", categories)
         context = _columns("context", context)
-        if not frames.is_frame(X):
-            categories = () if categories == AUTO else categories
-            if len(categories) or len(context) or spec is not None:
-                raise ValueError(
-                    "`X` must be a data frame, since `categories` and `context` name "
-                    f"columns. Received: {type(X).__name__}."
-                )
         found = RankingLists.from_arrays(
             X,
             y,

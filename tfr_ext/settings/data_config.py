@@ -277,16 +277,16 @@ class DataConfig(Settings):
         "doc_id, may be missing.",
         group="data",
     )
-    category_columns: tuple[str, ...] = setting(
-        (),
+    category_columns: tuple[str, ...] | None = setting(
+        None,
         "Columns of `dataset='table'`, or features of `dataset='elwc'`, whose values "
         "are names, such as brands: texts or whole numbers, several if the cells of "
         "Parquet or JSON lines are lists, or in ELWC.",
         group="data",
         kind="texts",
     )
-    context_columns: tuple[str, ...] = setting(
-        (),
+    context_columns: tuple[str, ...] | None = setting(
+        None,
         "Those of the features of `dataset='table'`, numbers or `category_columns`, "
         "that have one value a list, such as a user's segment; of `dataset='elwc'`, "
         "those of `category_columns` that are in the context.",

@@ -58,8 +58,8 @@ class ElwcSource(FileSource):
             config.weight_column,
             config.absent_value,
             takes_nan=config.keeps_missing,
-            category_columns=config.category_columns,
-            context_columns=config.context_columns,
+            category_columns=config.category_columns or (),
+            context_columns=config.context_columns or (),
         )
         if config.data_dir is None:
             return

@@ -45,8 +45,8 @@ class TableSource(FileSource):
             config.weight_column or None,
             config.doc_id_column or None,
             config.keeps_missing,
-            config.category_columns,
-            config.context_columns,
+            config.category_columns or (),
+            config.context_columns or (),
         )
 
     def know(self, columns: Collection[str], spec: FeatureSpec | None) -> None:

@@ -191,9 +191,18 @@ class ListsDatasetBuilder(
             **kwargs: keyword arguments of `ListsDatasets`.
 
         Raises:
-            ValueError: If the labels do not have the expected form.
+            ValueError: If the labels do not have the expected form, or the lists have
+                categories.
         """
         super().__init__(*args, **kwargs)
+        for lists in (*args, *kwargs.values()):
+            spec = getattr(lists, "spec", None)
+            if spec is not None and not spec.is_numeric:
+                names = ", ".join(feature.name for feature in spec.categories())
+                raise ValueError(
+                    "Pipelines of TensorFlow Ranking take numbers only, but these are "
+                    f"categories: {names}. Train with `tfr_ext.training.train`."
+                )
         self._elwc_features = elwc_features
 
     def build_train_dataset(self, steps: int | None = None) -> tf.data.Dataset:

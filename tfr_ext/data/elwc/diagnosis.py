@@ -14,13 +14,13 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from tfr_ext.core.checks import near
+from tfr_ext.core.grades import are_distributions
 from tfr_ext.data import text_files
 from tfr_ext.data.elwc.message import ExampleListWithContext, other_kind
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.features import Feature
 from tfr_ext.data.fingerprints import ids_of
-from tfr_ext.data.lists import are_distributions
 
 NO_RECORDS = "the file has no records, expected at least 1"
 # Stands for a number of a feature that an example lacks, until `filled`: a NaN with a

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tfr_ext.core.grades import are_distributions
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.data.fingerprints import ids_of, texts_of
-from tfr_ext.data.lists import are_distributions
 
 # The numbers that stand for an absent feature, and their bytes: a record that contains
 # them itself cannot be validated.
