@@ -189,14 +189,15 @@ def test_an_export_scores_texts_ids_and_protos_alike(fitted, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    "change",
     [
-        ({"brand": lambda x: x[:, :2]}, "mask must fit ids"),
-        ({"user": lambda x: x[:3]}, "mask must fit context_ids"),
-        ({"float_features": lambda x: x * np.nan}, "NaN feature"),
+        {"brand": lambda x: x[:, :2]},
+        {"user": lambda x: x[:3]},
+        {"float_features": lambda x: x * np.nan},
     ],
+    ids=lambda change: next(iter(change)),
 )
-def test_a_request_of_another_shape_is_refused(fitted, change, told, tmp_path):
+def test_a_request_of_another_shape_is_refused(fitted, change, tmp_path):
     first, df, _ = fitted
     served = tf.saved_model.load(first.export(str(tmp_path))).signatures
     inputs = request(df)

@@ -127,12 +127,11 @@ def signatures(
         checked, fine = {}, []
         for key, spec_of in of_batch.items():
             x = checked[key] = _checked(inputs[key], spec_of.shape.as_list())
-            rank = spec_of.shape.rank - 1  # The context has no items.
-            fine.append(
-                tf.debugging.assert_equal(
-                    tf.shape(mask)[:rank], tf.shape(x)[:rank], f"mask must fit {key}."
-                )
-            )
+            size, rank = tf.shape(mask), spec_of.shape.rank - 1
+            if rank == 1:  # The context has no items.
+                size = size[:1]
+            fits = f"mask must be [batch, list], as {key}."
+            fine.append(tf.debugging.assert_equal(size, tf.shape(x)[:rank], fits))
         if FEATURES in checked:
             with tf.control_dependencies(fine):
                 wrong = tf.math.is_nan if not fills else tf.math.is_inf

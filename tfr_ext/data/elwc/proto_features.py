@@ -88,10 +88,15 @@ class ElwcFeatures:
         for key, padding in ((FEATURES, 0), (IDS, FILL)):
             if items[key]:
                 values = tf.concat(items[key], axis=1)
-                shape = tf.concat([tf.shape(mask), tf.shape(values)[1:]], axis=0)
+                width = values.shape[1]
+                shape = tf.concat([tf.shape(mask), [width]], axis=0)
                 shape = tf.cast(shape, tf.int64)
-                scattered = tf.scatter_nd(positions, values - padding, shape) + padding
-                found[key] = tf.ensure_shape(scattered, [None, None, values.shape[1]])
+                if padding:  # What is scattered lies on zeros.
+                    values -= padding
+                scattered = tf.scatter_nd(positions, values, shape)
+                if padding:
+                    scattered += padding
+                found[key] = tf.ensure_shape(scattered, [None, None, width])
         if lists[IDS]:
             found[CONTEXT_IDS] = tf.concat(lists[IDS], axis=1)
         return found
