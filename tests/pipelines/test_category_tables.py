@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.commands import bad, run_command, told, train
+from tests.pipelines.task_processes import assert_same_run
 
 pytest.importorskip("pyarrow")
 FLAGS = (
@@ -153,3 +154,15 @@ def test_what_is_wrong_is_told_by_file_row_and_column(files, tmp_path):
         (["--context_columns=brand"], "train.csv:3: row 1: column 'brand' is '"),
     ):
         assert error in bad(tmp_path, *given, *flags), flags
+
+
+@pytest.mark.grid
+def test_two_replicas_train_as_one(files, tmp_path):
+    paths = [f"--{split}_path={files}/{split}.csv" for split in ("train", "test")]
+    given = [*FLAGS, *SMALL, *paths, f"--valid_path={files}/valid.csv", "--dropout=0"]
+    for name, more in {
+        "one": (),
+        "two": ("--strategy=mirrored", "--logical_cpus=2"),
+    }.items():
+        train(*given, *more, f"--model_dir={tmp_path}/{name}")
+    assert_same_run(tmp_path / "two", tmp_path / "one")
