@@ -180,7 +180,7 @@ def test_a_loaded_export_has_its_gradients(files):
     features, mask = tf.ones([1, 2, SPLITS.test.num_features]), tf.ones([1, 2], bool)
     with tf.GradientTape() as tape:
         tape.watch(features)
-        scores = scorer._masked(float_features=features, mask=mask)["scores"]
+        scores = scorer._scored(float_features=features, mask=mask)["scores"]
     assert np.abs(tape.gradient(scores, features)).max() > 0
 
 
