@@ -187,10 +187,11 @@ def test_auto_takes_texts_and_neither_numbers_nor_dates():
         ({"context": ["c"]}, "Column .c. is named as context, but is no feature"),
         ({"categories": "c"}, "`categories` must be a list of columns"),
         ({"categories": ["d"]}, "'d' is 7.5, expected a text or a whole number"),
+        ({"categories": ["e"]}, "Row 1 .*'e' is {}, expected a text or a whole number"),
     ],
 )
 def test_wrong_names_are_told(arguments, told):
-    df = frame(c=[*"abcabc"], d=[7, 7.5, 7, 7, 7, 7])
+    df = frame(c=[*"abcabc"], d=[7, 7.5, 7, 7, 7, 7], e=["a", {}, *"bcde"])
     with pytest.raises(ValueError, match=told):
         RankingLists.from_dataframe(df, "y", "query", **arguments)
 

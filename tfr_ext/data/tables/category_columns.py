@@ -101,7 +101,10 @@ def features(
     all_features = [Feature(name, context=name in context) for name in numbers]
     for name in categories:
         width = MOST_VALUES if _has_lists(frame[name]) else 1
-        values = _exploded(frame[name]).dropna().unique()
+        try:
+            values = _exploded(frame[name]).dropna().unique()
+        except TypeError:  # A value that is no name; `_ids` tells its row.
+            values = ()
         is_integer = len(values) > 0 and not any(
             isinstance(value, (str, bytes, bool, np.bool_)) for value in values
         )
