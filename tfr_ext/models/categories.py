@@ -38,7 +38,7 @@ class Category(tf.keras.layers.Layer):
     Examples:
         >>> layer = Category(0, 1, 2, keys=np.int64([5, 9]))
         >>> found = layer(tf.constant([[9], [7], [-1]], tf.int64)).numpy()
-        >>> found.shape, bool(found[0].any()), found[1:].any()
+        >>> found.shape, bool(found[0].any()), bool(found[1:].any())
         ((3, 6), True, False)
     """
 
