@@ -17,13 +17,12 @@ AUTO = "auto"
 # The settings of `missing` with which missing features are NaN in lists.
 KEPT_MISSING = (AUTO, "indicator", "mean")
 
-# The settings that name columns of tables.
-COLUMNS = (
-    *("label_column", "query_column", "feature_columns"),
-    *("weight_column", "doc_id_column", "category_columns", "context_columns"),
-)
-# Those that name features of protos too.
+# The settings that name columns of tables, and those that name features of protos too.
 ELWC_COLUMNS = ("weight_column", "category_columns", "context_columns")
+COLUMNS = (
+    *("label_column", "query_column", "feature_columns", "doc_id_column"),
+    *ELWC_COLUMNS,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,16 +279,14 @@ class DataConfig(Settings):
     category_columns: tuple[str, ...] | None = setting(
         None,
         "Columns of `dataset='table'`, or features of `dataset='elwc'`, whose values "
-        "are names, such as brands: texts or whole numbers, several if the cells of "
-        "Parquet or JSON lines are lists, or in ELWC.",
+        "are names, such as brands: texts or whole numbers, one or several.",
         group="data",
         kind="texts",
     )
     context_columns: tuple[str, ...] | None = setting(
         None,
-        "Those of the features of `dataset='table'`, numbers or `category_columns`, "
-        "that have one value a list, such as a user's segment; of `dataset='elwc'`, "
-        "those of `category_columns` that are in the context.",
+        "Numbers and `category_columns` of `dataset='table'` with one value a list, "
+        "such as a user's segment; for `dataset='elwc'`, categories in the context.",
         group="data",
         kind="texts",
     )

@@ -62,13 +62,13 @@ def _check_texts(texts: Any, rows: int) -> None:
     values = texts.astype(str)
     as_numbers = pandas.to_numeric(values, errors="coerce").notna().mean()
     words = float(values.str.split().str.len().median())
-    share = values.nunique() / len(values)
+    different = values.nunique()
     if as_numbers > 0.9:
         problem = f"{as_numbers:.0%} of its values are numbers as texts"
     elif words > _MOST_WORDS:
         problem = f"its median value has {words:g} words"
-    elif rows > _MANY_ROWS and share > 0.5:
-        problem = f"{share:.0%} of its values occur once"
+    elif rows > _MANY_ROWS and different > len(values) / 2:
+        problem = f"it has {different:,} different values in {rows:,} rows"
     else:
         return
     raise ValueError(f"Column {texts.name!r} is no category: {problem}. {_WAYS_OUT}")
