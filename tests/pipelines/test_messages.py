@@ -355,14 +355,17 @@ def test_a_disk_that_is_full_at_each_file_of_training(tmp_path):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
         "runpy.run_module('pipelines.train', run_name='__main__', alter_sys=True)\n"
     )
+    # The bytes that a file may have, and the first file that has more.
+    refused = {100: ".written_by_train", 1_000: "flags.cfg", 4_000: "best-1"}
+    refused |= {30_000: "curves.png", 100_000: "saved_model.pb"}
     written = []
-    for limit in (100, 4_000, 30_000, 100_000):
+    for limit, file in refused.items():
         directory = tmp_path / str(limit)
         done = subprocess.run(
             [
                 *(sys.executable, "-c", script, str(limit)),
                 *("--synthetic_num_queries=60", "--synthetic_list_size=8"),
-                *("--num_epochs=1", "--hidden_sizes=64", "--verbose=silent"),
+                *("--num_epochs=1", "--hidden_sizes=16", "--verbose=silent"),
                 f"--model_dir={directory}",
             ],
             cwd=ROOT,
@@ -372,7 +375,8 @@ def test_a_disk_that_is_full_at_each_file_of_training(tmp_path):
         )
         assert done.returncode == 1 and "Traceback" not in done.stderr
         told = f"Error: The disk of {directory} does not hold files of this size."
-        assert done.stderr.splitlines()[-1].startswith(told), done.stderr
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith(told) and file in last, done.stderr
         # The first file that does not fit leaves no directory behind.
         written.append(len(os.listdir(directory)) if directory.exists() else 0)
     assert written == sorted(set(written))  # Each got further.
