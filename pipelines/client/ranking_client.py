@@ -190,7 +190,7 @@ def _inputs_of(num_features: int, about: Any) -> list[Input]:
             axes = ["batch"] + ["list"] * (not each["context"])
             axes += ["values"] * (each["width"] > 1)
             name = key if name == numbers else name
-            found.append(Input(name, key, axes, is_integer=each["is_integer"]))
+            found.append(Input(name, key, axes, 0, each["is_integer"], each["width"]))
     if num_features < 1 and not any("list" in x.axes for x in found[1:]):
         raise ValueError
     return found[num_features < 1 :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -18,7 +19,8 @@ _WHOLE = re.compile(rb"(-?(0|[1-9][0-9]*)(\.0+)?)?")
 class Input(NamedTuple):
     """An input: its names in a request and for the server, and what it takes.
 
-    The axes of its values have names; `width` is how many numbers an item has, or 0.
+    The axes of its values have names; `width` is how many numbers an item has, or 0,
+    and `most` how many values of a category.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Input(NamedTuple):
     axes: Sequence[str]
     width: int = 0
     is_integer: bool = False
+    most: int = 1
 
 
 def checked_mapping(
@@ -72,8 +75,12 @@ def checked_mapping(
             raise ValueError(f"{one.name!r} has {found}, as {names[first]!r} has.")
         shape = [*there.shape] if of_items else [len(lengths)]
         if len(one.axes) > len(shape):
-            cells = chain(*part) if of_items else part
-            shape.append(one.width or max([1, *map(len, cells)]))
+            sizes = [*map(len, chain(*part) if of_items else part)]
+            cut = 0 if one.width else sum(size > one.most for size in sizes)
+            if cut:
+                told = f"{one.name!r} has more than {one.most} values {cut} times; "
+                warnings.warn(f"{told}the model uses the first ones.", stacklevel=4)
+            shape.append(one.width or max([1, *sizes]))
         values = _padded(part, shape, 0 if one.width else b"")
         dtype = np.float32 if one.width else object
         padded[one.key] = np.array(values, dtype).reshape(shape)

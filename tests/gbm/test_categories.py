@@ -1,6 +1,8 @@
 """Trees that take categories, of items and of lists, and keep their vocabularies."""
 
+import contextlib
 import dataclasses
+import io
 import os
 import pathlib
 import shutil
@@ -69,7 +71,11 @@ def run(request, tmp_path_factory):
     """The directory of two models, and what training says of the test lists."""
     folder = tmp_path_factory.mktemp(request.param) / "run"
     splits = Splits(*(lists_of(table(200, seed), **COLUMNS) for seed in range(3)))
-    result = trained(splits, folder, request.param, num_models=2)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        result = trained(splits, folder, request.param, num_models=2)
+    line = "shop (a whole number): 3 values in the vocabulary; 0% of those in valid and"
+    assert printed.getvalue().count(line) == 1
     return folder, result.metrics["test"]["ndcg_5"]
 
 

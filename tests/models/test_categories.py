@@ -101,6 +101,27 @@ def test_vocabularies_are_the_frequent_values(most, min_count):
         )
 
 
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        (lambda query, item: query, "'x' is the same in all items of a list, and an"),
+        (lambda query, item: 2 * query + item % 2, None),
+        (lambda query, item: query // 2, None),
+        (lambda query, item: 5 * query + item, "'x': 100% of its values in training"),
+    ],
+)
+def test_a_category_that_is_an_id_is_told(value, told, pieces, capsys):
+    query, item = np.divmod(np.arange(600), 5)
+    df = pandas.DataFrame({"query": query, "y": item, "x": value(query, item)})
+    lists = data.RankingLists.from_dataframe(df, "y", "query", categories=["x"])
+    ends = np.linspace(0, 120, pieces + 1).astype(int)
+    models.vocabularies(lists.select(range(*each)) for each in zip(ends, ends[1:]))
+    printed = capsys.readouterr()
+    printed = printed.out + printed.err
+    assert f"Category {told}" in printed if told else not printed
+
+
 def test_more_values_than_can_be_counted_are_refused(monkeypatch):
     monkeypatch.setattr(categories, "_MOST_DISTINCT", 4)
     with pytest.raises(ValueError, match="'brand' has more than 4 different values"):

@@ -68,18 +68,18 @@ def run(files):
 def test_training_says_what_columns_became_once(files, run):
     given, printed = run
     assert (
-        "Features: price, age. Categories: brand (texts), shop (whole numbers), sku "
-        "(texts), device (texts). Of the context: age, device. Not used, as they are "
-        "not numbers: title. (Choose others with --feature_columns.)"
+        "Features: price, age. Categories: brand, shop, sku, device. Of the context: "
+        "age, device. Not used, as they are not numbers: title. (Choose others with "
+        "--feature_columns.)"
     ) in printed
     values = pd.read_csv(files / "test.csv", keep_default_na=False)["brand"]
     share = (values == "new").sum() / (values != "").sum()
     for line in (
-        f"brand: 8 values in the vocabulary; 0% of those in valid and {share:.0%} in "
-        "test are not.",
-        "shop: 2 values in the vocabulary; 0% of those in valid and 0% in test are not",
-        "sku: 0 values in the vocabulary; 100% of those in valid and 100% in test are ",
-        "device: 2 values in the vocabulary; 0% of those in valid and 0% in test are n",
+        "brand (a text): 8 values in the vocabulary; 0% of those in valid and "
+        f"{share:.0%} in test are not.",
+        "shop (a whole number): 2 values in the vocabulary; 0% of those in valid and ",
+        "sku (a text): 0 values in the vocabulary; 100% of those in valid and 100% in ",
+        "device (a text of the list): 2 values in the vocabulary; 0% of those in valid",
         "Warning: Category 'sku': 100% of its values in training occur once, as",
     ):
         assert printed.count(line) == 1, line

@@ -171,6 +171,8 @@ def test_forms_of_a_value(served, client):
         assert scores(likes=[missing]) == scores(likes=[[]])
     assert scores(tags=[[["x", "y"]]]) != scores(tags=[["x"]])
     assert scores(brand=[["acm"]]) == scores(brand=[["unseen"]])
+    with pytest.warns(UserWarning, match="'tags' has more than 8 values 1 times; the"):
+        assert scores(tags=[[["x"] * 8 + ["y"]]]) == scores(tags=[["x"]])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 
 from tfr_ext import losses
 from tfr_ext.core import checks
+from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.evaluation import queries
@@ -23,6 +24,7 @@ from tfr_ext.gbm.kl_objectives import (
     PointwiseKLBinomialObjective,
 )
 from tfr_ext.gbm.list_objective import Objective
+from tfr_ext.models.categories import describe
 from tfr_ext.models.trees import gbm_model
 from tfr_ext.models.trees.category_codes import Codes
 from tfr_ext.runs import outputs
@@ -175,6 +177,10 @@ def _train(
     convention = dataclasses.replace(config.evaluation.convention(), max_label=highest)
     train: Any = splits.train  # In memory: `GbmConfig` takes no `stream`.
     codes = Codes.learnt(train)
+    for line in (
+        describe(codes.known, train, splits.valid, splits.test) if codes else ()
+    ):
+        say(line)
     trained = [
         _boost(config, config.data.seed + number, splits, highest, convention, codes)
         for number in range(config.num_models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,6 +26,7 @@ _MISSING, _UNSEEN, _SPECIAL = 0, 1, 2
 _MOST_DISTINCT = 20_000_000
 # From so many values on, a category is an id if more than this share occurs once.
 _JUDGED_FROM, _MOST_ONCE = 100, 0.9
+_LEAST_AND_MOST = np.minimum, np.maximum
 
 
 @which_keras.register
@@ -139,7 +141,8 @@ def vocabularies(
 ) -> dict[str, np.ndarray]:
     """Returns the values of each category that get embeddings, as sorted ids.
 
-    A warning names a category nearly all of whose values occur once.
+    A warning names a category that is an id: nearly all of its values occur once, or
+    each list has one that no other has.
 
     Args:
         lists: the training lists, or pieces of them, all of one spec.
@@ -151,11 +154,16 @@ def vocabularies(
         ValueError: If a category has more different values than can be counted.
     """
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    num_lists, of_one = 0, collections.Counter[str]()  # Those with a single value.
     for piece in [lists] if isinstance(lists, RankingLists) else lists:
         if piece.spec is None or piece.spec.is_numeric:
             break
+        num_lists += piece.num_lists
         for feature, ids in columns(piece):
             name = feature.name
+            if not feature.context:
+                ends = (f.reduceat(ids, piece.row_splits[:-1]) for f in _LEAST_AND_MOST)
+                of_one[name] += int(np.equal(*ends).all(axis=1).sum())
             values, counts = np.unique(ids[ids >= 0], return_counts=True)
             if name in found:
                 both = np.concatenate([found[name][0], values])
@@ -176,10 +184,36 @@ def vocabularies(
                 f"Category {name!r}: {once:.0%} of its values in training occur once, "
                 "as the ids of queries or documents do; nothing can be learnt from it."
             )
+        elif of_one[name] == num_lists == len(values) >= _JUDGED_FROM:
+            messages.warn(
+                f"Category {name!r} is the same in all items of a list, and another in "
+                "each list, as the id of a query is; nothing can be learnt from it."
+            )
         order = np.argsort(-counts, kind="stable")[: most or VOCABULARY_SIZE]
         frequent = counts[order] >= (min_count or MIN_COUNT)
         kept[name] = np.sort(values[order[frequent]])
     return kept
+
+
+def describe(
+    known: Mapping[str, np.ndarray],
+    spec: FeatureSpec | None,
+    valid: RankingLists,
+    test: RankingLists,
+) -> list[str]:
+    """Returns a line for each category: its kind, and how much its vocabulary has."""
+    counts, found = [unseen(lists, known) for lists in (valid, test)], []
+    for feature in spec.categories() if spec else ():
+        name, kind = feature.name, "a whole number" if feature.is_integer else "a text"
+        if feature.width > 1:
+            kind = f"up to {feature.width} {kind[2:]}s"
+        kind += " of the list" * feature.context
+        shares = [lacked / max(1, every) for lacked, every in (x[name] for x in counts)]
+        found.append(
+            f"{name} ({kind}): {len(known[name]):,} values in the vocabulary; "
+            f"{shares[0]:.0%} of those in valid and {shares[1]:.0%} in test are not."
+        )
+    return found
 
 
 def unseen(

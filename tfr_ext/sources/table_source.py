@@ -102,8 +102,7 @@ class TableSource(FileSource):
         others = [name for name in table_files.column_names(path) if name not in used]
         line = f"Features: {_listed(names) or 'no numbers'}."
         if spec is not None:
-            kinds = {True: "whole numbers", False: "texts"}
-            found = [f"{x.name} ({kinds[x.is_integer]})" for x in spec.categories()]
+            found = [x.name for x in spec.categories()]
             context = [x.name for x in spec.features if x.context]
             for what, named_so in (("Categories", found), ("Of the context", context)):
                 line += f" {what}: {_listed(named_so) or 'none'}."

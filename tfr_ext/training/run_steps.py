@@ -14,7 +14,7 @@ from tfr_ext.core.messages import say, warn
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.evaluation import queries
-from tfr_ext.models.categories import unseen, vocabularies
+from tfr_ext.models.categories import describe, vocabularies
 from tfr_ext.runs import outputs
 from tfr_ext.runs.owned_files import OwnedFiles
 from tfr_ext.serving import run_export
@@ -93,13 +93,8 @@ class RunInputs:
         """The vocabulary of each category. The first access prints how large it is."""
         splits, model = self.splits, self._config.model
         known = vocabularies(splits.train, model.vocabulary_size, model.min_count)
-        counts = [unseen(lists, known) for lists in (splits.valid, splits.test)]
-        for name, keys in known.items():
-            shares = [found[name][0] / max(1, found[name][1]) for found in counts]
-            say(
-                f"{name}: {len(keys):,} values in the vocabulary; {shares[0]:.0%} of "
-                f"those in valid and {shares[1]:.0%} in test are not."
-            )
+        for line in describe(known, splits.train.spec, splits.valid, splits.test):
+            say(line)
         return known
 
     @functools.cached_property
