@@ -177,9 +177,8 @@ def _train(
     convention = dataclasses.replace(config.evaluation.convention(), max_label=highest)
     train: Any = splits.train  # In memory: `GbmConfig` takes no `stream`.
     codes = Codes.learnt(train)
-    for line in (
-        describe(codes.known, train, splits.valid, splits.test) if codes else ()
-    ):
+    known = codes.known if codes else {}
+    for line in describe(known, train.spec, splits.valid, splits.test):
         say(line)
     trained = [
         _boost(config, config.data.seed + number, splits, highest, convention, codes)
