@@ -45,8 +45,9 @@ def model_of(keys: int, jit_compile: bool) -> Callable[[], None]:
         brand = data.Feature("brand", "category")
         spec = data.FeatureSpec((data.Feature("x", width=10), brand))
         ids = {"ids": np.sort(rng.choice(2**62, keys))}
+        counts = np.ones(keys, np.int64)
     scorer = models.MLPScorer([256, 128], compact=not jit_compile)
-    known = {"brand": ids["ids"]} if keys else None
+    known = {"brand": models.Vocabulary(ids["ids"], counts)} if keys else None
     model = models.model_builder(10, scorer, None, spec, known).build()
     model.compile("adam", losses.SmoothILoss(), jit_compile=jit_compile)
     x: dict[str, Any] = {
@@ -102,12 +103,12 @@ def many(brands: int) -> None:
         frame, "y", "query", features=[], categories=["brand"]
     )
     read = time.perf_counter()
-    (keys,) = models.vocabularies([lists]).values()
+    (known,) = models.vocabularies([lists]).values()
     end = time.perf_counter()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
         f"{brands:,} brands, {lists.num_items:,} rows: ids {read - start:.1f} s, "
-        f"vocabulary {end - read:.1f} s ({len(keys):,} kept), "
+        f"vocabulary {end - read:.1f} s ({len(known.keys):,} kept), "
         f"{(peak - before) / 2**20:.2f} GiB more than the frame ({before / 2**20:.2f})"
     )
 

@@ -58,7 +58,7 @@ def protos(lists):
 
 
 def with_categories(num_lists=30, most=4, seed=0):
-    """A frame with a number and categories, and the protos of its lists."""
+    """A frame with a number, categories and texts, and the protos of its lists."""
     import pandas
 
     rng = np.random.default_rng(seed)
@@ -83,12 +83,15 @@ def with_categories(num_lists=30, most=4, seed=0):
                 "brand": drawn(CATEGORY_VALUES),
                 "shop": drawn([7, -3, 2**62 + 1, None]),
             }
+            title = f"{row['brand'] or ''} of {i}"
             rows.append({**row, "tags": tags or None, "device": device})
+            rows[-1] |= {"title": title, "words": f"Nr. {q % 4}, TV"}
             example = {"label": [row["label"]], "price": [row["price"]]}
             for name, values in (
                 ("brand", [row["brand"]]),
                 ("tags", tags),
                 ("shop", [row["shop"]]),
+                ("title", title.split()),
             ):
                 found = [
                     x.encode() if isinstance(x, str) else x
@@ -98,7 +101,8 @@ def with_categories(num_lists=30, most=4, seed=0):
                 example |= {name: found} if found else {}
             examples.append(example)
         context = {} if device is None else {"device": [device.encode()]}
-        protos.append(elwc(examples, query_id=[b"q%d" % q], **context))
+        context |= {"query_id": [b"q%d" % q], "words": [b"Nr. %d, TV" % (q % 4)]}
+        protos.append(elwc(examples, **context))
     shops = pandas.array([row["shop"] for row in rows], "Int64")
     return pandas.DataFrame(rows).assign(shop=shops), protos
 

@@ -141,6 +141,22 @@ def test_lightgbm_splits_them_as_categories(tmp_path):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+def test_what_texts_share_decides_where_there_is_nothing_else(library, tmp_path):
+    frame = table(200)[["query", "label", "brand"]]
+    wanted = np.where(table(200)["device"] == "phone", "ACME or..?", "fourth, naïve")
+    names = [["acme", "or", "naïve", "fourth"][BRANDS.index(x)] for x in frame["brand"]]
+    frame = frame.assign(title=[f"The {x}!" for x in names], words=wanted)
+    columns = {"texts": ["title", "words"], "context": ["words"]}
+    lists = lists_of(frame, **columns)
+    result = trained(lists, tmp_path / "run", library)
+    assert result.metrics["test"]["ndcg_5"] > 0.98
+    scorer = loaded_scorers.load_scorer(result.model_dir)
+    np.testing.assert_array_equal(
+        scorer.scores(lists, 8), result.model.score_lists(lists)
+    )
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_there_need_be_no_numbers(library, tmp_path):
     frame = table(200)[["query", "label", "device", "brand"]]
     columns = {"categories": ["device", "brand"], "context": ["device"]}

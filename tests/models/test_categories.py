@@ -14,7 +14,7 @@ from tfr_ext.models.attention_scorers import TransformerScorer
 
 
 def people(num_queries=12, size=5, seed=0, numbers=True):
-    """Lists with a number, a category, several values and a context."""
+    """Lists with a number, a category, several values, texts and a context."""
     rng = np.random.default_rng(seed)
     n = num_queries * size
     brand = rng.integers(0, 6, n)
@@ -25,14 +25,20 @@ def people(num_queries=12, size=5, seed=0, numbers=True):
             "brand": [f"b{x}" if x else None for x in brand],
             "tags": [[f"t{x}" for x in rng.integers(0, 4, k % 4)] for k in range(n)],
             "user": np.repeat([f"u{x}" for x in rng.integers(0, 3, num_queries)], size),
+            "title": [words(rng, k % 6) for k in range(n)],
+            "words": np.repeat([words(rng, k % 4) for k in range(num_queries)], size),
         }
     )
     if numbers:
         df["price"] = rng.normal(size=n)
-    names = ["brand", "tags", "user"]
+    names = {"categories": ["brand", "tags", "user"], "texts": ["title", "words"]}
     return data.RankingLists.from_dataframe(
-        df, "y", "query", categories=names, context=["user"]
+        df, "y", "query", **names, context=["user", "words"]
     )
+
+
+def words(rng, count):
+    return " ".join(f"W{x}" for x in rng.integers(0, 9, count))
 
 
 def built(lists, scorer=None, seed=1, transforms=None):
@@ -86,12 +92,14 @@ def test_vocabularies_are_the_frequent_values(most, min_count):
     lists = people(40)
     pieces = [lists.select(range(0, 13)), lists.select(range(13, 40))]
     found = models.vocabularies(pieces, most, min_count)
-    columns = {"brand": lists.ids[:, :1], "tags": lists.ids[:, 1:]}
-    columns["user"] = lists.context_ids
+    columns = {"brand": lists.ids[:, :1], "tags": lists.ids[:, 1:9]}
+    columns["user"] = lists.context_ids[:, :1]
     for name, ids in columns.items():
         counts = collections.Counter(x for x in ids.ravel().tolist() if x >= 0)
         floor = sorted(counts.values(), reverse=True)[: most or 100_000][-1]
-        kept = found[name].tolist()
+        kept = found[name].keys.tolist()
+        assert found[name].counts.tolist() == [counts[x] for x in kept]
+        assert found[name].total == len(ids)
         assert kept == sorted(kept)
         assert all(counts[x] >= max(min_count or 2, floor) for x in kept)
         more = [x for x, n in counts.items() if n > floor and n >= (min_count or 2)]
@@ -169,7 +177,7 @@ def test_padding_is_invisible_and_items_move_with_their_categories(name, compact
     np.testing.assert_allclose(alone, scores, rtol=1e-4, atol=1e-5)
     inputs, _ = data.padded_batch(lists, np.arange(3))
     wild = {key: np.array(x) for key, x in inputs.items()}
-    wild["ids"][2, 4] = lists.ids[0]
+    wild["ids"][2, 4] = lists.ids[4]
     wild["float_features"][2, 4] = 1e9
     for padded in (inputs, wild):
         found = np.asarray(model({k: tf.constant(x) for k, x in padded.items()}))
@@ -179,19 +187,21 @@ def test_padding_is_invisible_and_items_move_with_their_categories(name, compact
     np.testing.assert_allclose(found[0, ::-1], scores[:5], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("part", ["brand", "tags", "user", "price"])
+@pytest.mark.parametrize("part", ["brand", "tags", "title", "user", "words", "price"])
 def test_each_feature_reaches_the_score(part):
     lists = people(30)
     model = built(lists)
     before = data.score_lists(model, lists, 8)
-    features, ids, of_lists = lists.features, lists.ids.copy(), lists.context_ids
+    features, ids, of_lists = lists.features, lists.ids.copy(), lists.context_ids.copy()
+    columns = {
+        **{"brand": slice(0, 1), "tags": slice(1, 9), "title": slice(9, 25)},
+        **{"user": slice(0, 1), "words": slice(1, 17)},
+    }
     if part == "price":
         features = -features
-    elif part == "user":
-        of_lists = of_lists[::-1]
     else:
-        columns = slice(0, 1) if part == "brand" else slice(1, 9)
-        ids[:, columns] = ids[::-1, columns]
+        changed = of_lists if part in ("user", "words") else ids
+        changed[:, columns[part]] = changed[::-1, columns[part]]
     changed = data.RankingLists(
         features, lists.labels, lists.row_splits, lists.query_ids,
         ids=ids, context_ids=of_lists, spec=lists.spec,
@@ -266,7 +276,8 @@ def test_one_s_own_model_gets_encoded_features():
     known = models.vocabularies([lists])
     inputs, context, items = models.encoded_inputs(lists.spec, known)
     assert sorted(inputs) == ["context_ids", "float_features", "ids", "mask"]
-    assert [len(x.shape) for x in context.values()] == [2]
+    assert [len(x.shape) for x in context.values()] == [2, 2]
+    assert items["match"].shape[-1] == 5
     x = tf.keras.layers.Concatenate()([*items.values()])
     scores = tf.keras.layers.Dense(1)(x)
     model = tf.keras.Model(inputs, tf.keras.layers.Reshape([-1])(scores))

@@ -13,7 +13,8 @@ pytest.importorskip("pyarrow")
 FLAGS = (
     "--dataset=table",
     "--category_columns=brand,shop,sku,device",
-    "--context_columns=device,age",
+    "--text_columns=title,query_id",
+    "--context_columns=device,age,query_id",
 )
 SMALL = (
     *("--hidden_sizes=4", "--num_epochs=2", "--batch_size=64", "--verbose=line"),
@@ -35,7 +36,8 @@ def frame(seed):
             "sku": [f"{seed}s{i}" for i in range(count)],
             "device": np.array(["phone", "desk", ""])[query % 3],
             "age": (query % 7).astype(float),
-            "title": "not a number",
+            "title": [f"Not a NUMBER {x}" for x in brand],
+            "notes": "not a number",
             "label": (brand % 3),
         }
     )
@@ -68,9 +70,9 @@ def run(files):
 def test_training_says_what_columns_became_once(files, run):
     given, printed = run
     assert (
-        "Features: price, age. Categories: brand, shop, sku, device. Of the context: "
-        "age, device. Not used, as they are not numbers: title. (Choose others with "
-        "--feature_columns.)"
+        "Features: price, age. Categories: brand, shop, sku, device. Texts: title, "
+        "query_id. Of the context: age, device, query_id. Not used, as they are not "
+        "numbers: notes. (Choose others with --feature_columns.)"
     ) in printed
     values = pd.read_csv(files / "test.csv", keep_default_na=False)["brand"]
     share = (values == "new").sum() / (values != "").sum()
@@ -80,6 +82,8 @@ def test_training_says_what_columns_became_once(files, run):
         "shop (a whole number): 2 values in the vocabulary; 0% of those in valid and ",
         "sku (a text): 0 values in the vocabulary; 100% of those in valid and 100% in ",
         "device (a text of the list): 2 values in the vocabulary; 0% of those in valid",
+        "title (16 words of a text): 12 values in the vocabulary; 0% of those in valid",
+        "query_id (16 words of a text of the list): 12 values in the vocabulary; 100%",
         "Warning: Category 'sku': 100% of its values in training occur once, as",
     ):
         assert printed.count(line) == 1, line
@@ -149,7 +153,7 @@ def test_what_is_wrong_is_told_by_file_row_and_column(files, tmp_path):
             ["--category_columns=colour"],
             "train.csv: There is no column 'colour'. Found",
         ),
-        (["--context_columns=title"], "'title' is named as context, but is no feature"),
+        (["--context_columns=notes"], "'notes' is named as context, but is no feature"),
         (["--category_columns=label"], "Column 'label' has two uses."),
         (["--context_columns=brand"], "train.csv:3: row 1: column 'brand' is '"),
     ):

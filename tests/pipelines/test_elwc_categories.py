@@ -22,7 +22,8 @@ NAMES = (
     "--dataset=elwc",
     "--elwc_features=price",
     "--category_columns=brand,tags,shop,device",
-    "--context_columns=device",
+    "--text_columns=title,words",
+    "--context_columns=device,words",
 )
 
 
@@ -85,6 +86,7 @@ def test_what_is_trained_is_served(files, tmp_path, numbers):
             ["--context_columns=price"],
             "--context_columns names 'price', expected one of",
         ),
+        (["--text_columns=titel,words"], "no example has a value of 'titel'"),
         (["--category_columns=brnd,device"], "no example has a value of 'brnd'"),
         (["--category_columns=price,device"], "'price' has two uses"),
     ],

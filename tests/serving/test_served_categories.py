@@ -28,7 +28,9 @@ CONNECT = {"grpc": grpc_client.connect, "rest": rest.connect}
 RAW = b"\xff\x00\xfe\x00"  # Not UTF-8, and it ends with a zero.
 LENGTHS = [4, 1, 7, 2] * 10
 CATEGORIES = ["brand", "shop", "made in", "size", "tags", "ids", "user", "likes"]
-CONTEXT = ["age", "user", "likes"]
+TEXTS = ["title", "words"]
+INPUTS = [*CATEGORIES, *TEXTS]
+CONTEXT = ["age", "user", "likes", "words"]
 
 
 def drawn(rng, values, count, several=False):
@@ -52,6 +54,7 @@ def made():
             "age": rng.normal(size=len(LENGTHS)),
             "user": drawn(rng, ["old", "young"], len(LENGTHS)),
             "likes": drawn(rng, ["red", "blue", "hats"], len(LENGTHS), several=True),
+            "words": drawn(rng, ["Red hat", "SHOE, für dich", "???"], len(LENGTHS)),
         }
     ).iloc[query]
     return pandas.DataFrame(
@@ -66,6 +69,7 @@ def made():
             "size": pandas.Series(drawn(rng, [7, 38, -1], count), dtype="Int64"),
             "tags": drawn(rng, ["x", "y", RAW], count, several=True),
             "ids": drawn(rng, ["i", "j"], count),  # No name for an input.
+            "title": drawn(rng, ["a red hat", "Für Shoe", RAW, "hat"], count),
             **{name: of_lists[name].tolist() for name in of_lists},
         }
     )  # fmt: skip
@@ -87,7 +91,7 @@ class Served:
         numbers = [x[["price", "weight", "age"]].to_numpy().tolist() for x in lists]
         of_items = {
             name: [x[name].tolist() for x in lists]
-            for name in CATEGORIES
+            for name in INPUTS
             if name not in CONTEXT
         }
         of_context = {name: [x[name].iloc[0] for x in lists] for name in CONTEXT[1:]}
@@ -99,8 +103,9 @@ def served(tmp_path_factory):
     frame = made()
     labels = np.random.default_rng(1).integers(0, 3, len(frame))
     ranker = tfr_ext.Ranker(
-        query="query", categories=CATEGORIES, context=CONTEXT, hidden_sizes=(8,),
-        num_epochs=3, learning_rate=0.05, verbose=0, settings={"min_count": 1},
+        query="query", categories=CATEGORIES, texts=TEXTS, context=CONTEXT,
+        hidden_sizes=(8,), num_epochs=3, learning_rate=0.05, verbose=0,
+        settings={"min_count": 1},
     ).fit(frame, labels)  # fmt: skip
     base = str(tmp_path_factory.mktemp("served"))
     ranker.export(base)
@@ -129,7 +134,7 @@ def assert_close(found, expected):
 
 def test_scores_are_those_of_the_ranker(served, client):
     """With lists of different lengths, missing values and bytes that are no text."""
-    assert (client.num_features, client.inputs) == (3, CATEGORIES)
+    assert (client.num_features, client.inputs) == (3, INPUTS)
     queries = range(len(LENGTHS))
     scores, order = client.rank(served.request(queries), topn=3)
     mask = np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, np.newaxis]
@@ -171,6 +176,10 @@ def test_forms_of_a_value(served, client):
         assert scores(likes=[missing]) == scores(likes=[[]])
     assert scores(tags=[[["x", "y"]]]) != scores(tags=[["x"]])
     assert scores(brand=[["acm"]]) == scores(brand=[["unseen"]])
+    for same in ("HAT: red", b"red hat", "red\u00a0Hat."):
+        assert scores(title=[[same]]) == scores(title=[["red hat"]])
+    assert scores(title=[["red hat"]]) != scores(title=[["hat"]])
+    assert scores(words=["red"]) != scores(words=["hat"])
     with pytest.warns(UserWarning, match="'tags' has more than 8 values 1 times; the"):
         assert scores(tags=[[["x"] * 8 + ["y"]]]) == scores(tags=[["x"]])
 
@@ -193,6 +202,7 @@ def test_forms_of_a_value(served, client):
         ({"tags": "x"}, "tags is 'x', expected a list, as 'tags' is [batch, list, "
          "values]."),
         ({"user": [["old"], "old"]}, "user[0] is ['old'], expected a text"),
+        ({"title": [[["a"]], ["a"]]}, "title[0][0] is ['a'], expected a text or a "),
         ({"user": ["old"]}, "'user' has 1 lists, not 2, as 'float_features' has."),
         ({"brand": [["acme"] * 2, ["a"] * 2]}, "'brand' has 2 items in list "
          "1, not 1, as 'float_features' has."),
@@ -218,7 +228,7 @@ def test_requests_without_lists_or_names_are_not_sent(served, client):
     with pytest.raises(ValueError, match="Expected a mapping of inputs, not ndarray"):
         client.scores(np.zeros([1, 2, 3]))
     for request in (served.request([]), {**dict.fromkeys(client.inputs, [[]]),
-                    "float_features": [[]], "user": [""]}):  # fmt: skip
+                    "float_features": [[]], "user": [""], "words": [""]}):  # fmt: skip
         with pytest.raises(ValueError, match="List 0 has no items"):
             client.scores(request)
 
@@ -244,7 +254,7 @@ def test_lists_in_memory_and_files_are_scored_by_a_server(
 ):
     config = ServerConfig(served.server.address(protocol), "ranker", protocol)
     scorer = ServerScorer(config)
-    columns = {"categories": CATEGORIES, "context": CONTEXT}
+    columns = {"categories": CATEGORIES, "texts": TEXTS, "context": CONTEXT}
     lists = RankingLists.from_dataframe(served.frame, None, "query", **columns)
     assert scorer.spec == lists.spec
     assert scorer.feature_names == ["price", "weight", "age"]

@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-KINDS = ("number", "category")
+KINDS = ("number", "category", "text")
+MOST_VALUES, TEXT_WORDS = 8, 16
+"""How many values of a category an item has at most, and how many words of a text by
+default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,9 +18,10 @@ class Feature:
 
     Attributes:
         name: its name, such as that of a column.
-        kind: 'number' or 'category'.
+        kind: 'number', 'category' or 'text'.
         context: whether it is of the list (a query, a user), not of the item.
-        width: how many numbers it has; of a category, the most values of one item.
+        width: how many numbers it has; of a category, the most values of one item; of
+            a text, the most words.
         is_integer: whether its values are whole numbers: int64 in protos; the value of
             a category is then its decimal text.
     """
@@ -27,6 +31,11 @@ class Feature:
     context: bool = False
     width: int = 1
     is_integer: bool = False
+
+    @property
+    def has_several(self) -> bool:
+        """Whether it is a category of which an item may have several values."""
+        return self.kind == "category" and self.width > 1
 
     @property
     def columns(self) -> list[str]:
@@ -69,35 +78,35 @@ class FeatureSpec:
         """How many numbers an item has, with those of its context."""
         return sum(feature.width for feature in self.numbers)
 
-    def categories(self, context: bool | None = None) -> list[Feature]:
-        """Returns the categories: those of items, of the context, or both in turn."""
-        found = [feature for feature in self.features if feature.kind == "category"]
+    def encoded(self, context: bool | None = None) -> list[Feature]:
+        """Returns what has ids: of items, of the context, or of both in turn."""
+        found = [feature for feature in self.features if feature.kind != "number"]
         found = sorted(found, key=lambda feature: feature.context)
         return [x for x in found if context is None or x.context == context]
 
     @property
     def num_ids(self) -> int:
-        """How many ids the categories of an item have."""
-        return sum(feature.width for feature in self.categories(False))
+        """How many ids the categories and texts of an item have."""
+        return sum(feature.width for feature in self.encoded(False))
 
     @property
     def num_context_ids(self) -> int:
-        """How many ids the categories of the context have."""
-        return sum(feature.width for feature in self.categories(True))
+        """How many ids the categories and texts of the context have."""
+        return sum(feature.width for feature in self.encoded(True))
 
     @property
     def is_numeric(self) -> bool:
         """Whether all features are numbers."""
-        return not self.categories()
+        return not self.encoded()
 
     @property
     def inputs(self) -> list[tuple[Feature, str]]:
-        """Each category, and the name of its input of a request.
+        """Each category and text, and the name of its input of a request.
 
         It is the feature's where that is an identifier and means nothing else.
         """
         found = []
-        for number, feature in enumerate(self.categories(), 1):
+        for number, feature in enumerate(self.encoded(), 1):
             name = feature.name
             plain = name.isascii() and name.isidentifier()
             if not plain or name in _RESERVED or name.startswith("feature_"):

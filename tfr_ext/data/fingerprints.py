@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
 MISSING, FILL = -1, -2
 """The ids of a missing value, and of places that no value of an item takes."""
-MOST_VALUES = 8
-"""How many values of a category an item has at most."""
+# Scripts without spaces between words.
+_ONE_WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+_BETWEEN_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
 
 def fingerprint(texts: tf.Tensor) -> tf.Tensor:
@@ -39,36 +42,83 @@ def several(ids: tf.Tensor) -> tf.Tensor:
     return tf.where(none & first, tf.constant(MISSING, tf.int64), kept)
 
 
-def texts_of(values: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the values of a category as texts, without empty ones.
+def words(texts: tf.Tensor) -> tf.RaggedTensor:
+    r"""Returns the words of texts, `[texts, (words)]`, in lower case.
+
+    A word is a run of letters, marks and digits, or a Chinese or Japanese character.
+    What is not UTF-8 separates words.
 
     Args:
-        values: texts or integers, `[items, (values)]`.
+        texts: UTF-8 texts, `[texts]`.
+
+    Examples:
+        >>> words(tf.constant(["Wi-Fi 6 für Café", "東京 tower", "..."])).to_list()
+        [[b'wi', b'fi', b'6', b'f\xc3\xbcr', b'caf\xc3\xa9'], [b'\xe6\x9d\xb1',
+        b'\xe4\xba\xac', b'tower'], []]
+    """
+    texts = _replaced(texts, replace_control_characters=True)  # NUL ends a text.
+    texts = tf.strings.lower(texts, encoding="utf-8")
+    for pattern, rewrite in ((_ONE_WORD, r" \0 "), (_BETWEEN_WORDS, " ")):
+        texts = tf.strings.regex_replace(texts, pattern, rewrite)
+    return tf.strings.split(texts)
+
+
+def _replaced(texts: tf.Tensor, **options: bool) -> tf.Tensor:
+    """Returns texts with a mark in place of bytes that are not UTF-8."""
+    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", "replace", **options)
+
+
+def parts_of(values: tf.RaggedTensor, kind: str) -> tf.RaggedTensor:
+    """Returns what has an id: the values of a category, or the words of a text.
+
+    Args:
+        values: texts or integers, `[items, (values)]`. The values of a text are joined.
+            Empty texts are no values.
+        kind: 'category' or 'text'.
     """
     if values.dtype == tf.int64:
         values = values.with_flat_values(tf.strings.as_string(values.flat_values))
+    if kind == "text":
+        return words(tf.strings.reduce_join(values, axis=1, separator=" "))
     return tf.ragged.boolean_mask(values, tf.not_equal(values, ""))
 
 
-def ids_of(values: tf.RaggedTensor, width: int) -> tf.Tensor:
-    """Returns the ids of the values of a category, `[items, width]`.
+def ids_of(parts: tf.RaggedTensor, width: int, kind: str) -> tf.Tensor:
+    """Returns the ids of a category or text, `[items, width]`.
 
     Args:
-        values: what `texts_of` returned.
-        width: how many values an item has at most; those beyond are left out. With 1,
-            an item that has two is an error (`tf.errors.InvalidArgumentError`).
+        parts: what `parts_of` returned. Those beyond the width are left out, but an
+            item with two values of a category of one is an error
+            (`tf.errors.InvalidArgumentError`).
+        width: how many ids there are.
+        kind: 'category' or 'text'.
     """
-    if width == 1:
+    if kind == "category" and width == 1:
         single = tf.debugging.assert_less(
-            tf.reduce_max(tf.concat([values.row_lengths(), [0]], axis=0)),
+            tf.reduce_max(tf.concat([parts.row_lengths(), [0]], axis=0)),
             tf.constant(2, tf.int64),
             "A category has several values; it had one in training.",
         )
         with tf.control_dependencies([single]):
-            values = values.with_flat_values(tf.identity(values.flat_values))
-    return several(fingerprint(values.to_tensor("", shape=[None, width])))
+            parts = parts.with_flat_values(tf.identity(parts.flat_values))
+    return several(fingerprint(parts.to_tensor("", shape=[None, width])))
 
 
 def of_values(texts: list[bytes]) -> np.ndarray:
     """Returns the fingerprints of texts in memory."""
     return fingerprint(tf.constant(np.array(texts, object), tf.string)).numpy()
+
+
+def of_texts(
+    texts: Sequence[bytes], width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the ids of texts in memory, their numbers of words, and which are wrong.
+
+    Args:
+        texts: the texts, of which those are wrong that are not UTF-8.
+        width: how many ids a text has.
+    """
+    given = tf.constant(np.array(texts, object), tf.string, [len(texts)])
+    parts = words(given)
+    invalid = tf.not_equal(given, _replaced(given)).numpy()
+    return ids_of(parts, width, "text").numpy(), parts.row_lengths().numpy(), invalid

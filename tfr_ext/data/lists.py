@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import grades, messages
-from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.tables import category_columns, frames, row_arrays
+
+_AUTO: Any = category_columns.AUTO
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,8 +120,10 @@ class RankingLists:
         feature_names: Sequence[str] | None = None,
         missing: bool = False,
         categories: Sequence[str] | str = (),
+        texts: Sequence[str] = (),
         context: Sequence[str] = (),
         spec: FeatureSpec | None = None,
+        text_words: int = TEXT_WORDS,
     ) -> RankingLists:
         """Makes lists from arrays with one row per item.
 
@@ -143,8 +147,10 @@ class RankingLists:
             missing: whether features may be missing, and are then NaN. Only a model
                 takes them whose training had some.
             categories: columns of a data frame, see `from_dataframe`.
+            texts: columns of a data frame, see `from_dataframe`.
             context: columns of a data frame, see `from_dataframe`.
-            spec: what the columns are, as other lists know it, in place of both.
+            spec: what the columns are, as other lists know it, in place of all three.
+            text_words: see `from_dataframe`.
 
         Raises:
             ValueError: If shapes do not fit each other, both or neither of `group` and
@@ -171,33 +177,30 @@ class RankingLists:
             feature_names = tuple(frames.column_names(feature_names, where))
         if frames.is_frame(X):
             frame = frames.as_frame(X, "X")
-            context = frames.column_names(context, " in `context`")
-            if categories != category_columns.AUTO:
-                named = frames.column_names(categories, " in `categories`")
-                frames.check_columns(frame.columns, named)
-            elif spec is None:
-                named = category_columns.found(frame)
-            if spec is None and (named or context):
-                names = [name for name in frame.columns if name not in named]
-                spec = category_columns.features(frame, names, named, context)
+            if spec is None:
+                if categories != _AUTO:
+                    categories = frames.named_columns(frame, categories, "categories")
+                texts = frames.named_columns(frame, texts, "texts")
+                named = categories, texts, frames.column_names(context, " in `context`")
+                spec = category_columns.spec_of(frame, *named, text_words)
             names = list(frame.columns)
             if spec is not None:
                 names = spec.feature_names
                 frames.check_columns(frame.columns, [x.name for x in spec.features])
             features = frames.matrix(frame, names, missing)
             feature_names = feature_names or tuple(names)
-        elif spec or context or categories not in ((), [], category_columns.AUTO):
+        elif spec or texts or context or categories not in ((), [], _AUTO):
             raise ValueError(
-                "`X` must be a data frame, since `categories` and `context` name its "
-                f"columns. Received: {type(X).__name__}."
+                "`X` must be a data frame, since `categories`, `texts` and `context` "
+                f"name its columns. Received: {type(X).__name__}."
             )
         else:
             features = row_arrays.matrix(X, feature_names, missing)
-        given = row_arrays.fields(features, y, group, qid, weight, doc_ids, query_ids)
+        made = row_arrays.fields(features, y, group, qid, weight, doc_ids, query_ids)
         if spec is not None:
-            splits, query_ids = given["row_splits"], given["query_ids"]
-            given |= category_columns.fields(frame, spec, splits, query_ids)
-        return cls(**given, feature_names=feature_names)
+            splits, query_ids = made["row_splits"], made["query_ids"]
+            made |= category_columns.fields(frame, spec, splits, query_ids)
+        return cls(**made, feature_names=feature_names)
 
     @classmethod
     def from_dataframe(
@@ -210,7 +213,9 @@ class RankingLists:
         doc_id: str | None = None,
         missing: bool = False,
         categories: Sequence[str] | str = (),
+        texts: Sequence[str] = (),
         context: Sequence[str] = (),
+        text_words: int = TEXT_WORDS,
     ) -> RankingLists:
         """Makes lists from a data frame with one row per item.
 
@@ -218,8 +223,7 @@ class RankingLists:
             df: a pandas.DataFrame, or an object with `to_pandas()`, such as a Polars
                 frame or a PyArrow table. The rows of a query must be next to each
                 other.
-            label: column of the labels, `>= 0`; None if nothing is judged: all labels
-                are then 0, and the lists can only be scored.
+            label: column of the labels, `>= 0`; None if nothing is judged: all are 0.
             query: column of the queries, numbers or texts.
             features: columns of the features, in order. By default, all other columns
                 of numbers are features, and columns of anything else are left out. A
@@ -230,17 +234,17 @@ class RankingLists:
             categories: columns whose values are names: texts, whole numbers, or lists
                 of up to 8 of them; 'auto' for all columns of the types category and
                 string. Their values become `ids`.
-            context: features, of either kind, that have one value a list: of the query,
-                the user or the device.
+            texts: columns of texts, such as titles, whose words count; `query` may be.
+            context: features with one value a list: of the query, user or device.
+            text_words: how many words of a text are used.
 
         Returns:
             The lists, whose `feature_names` are those of the columns of numbers.
 
         Raises:
-            ValueError: If a column is missing or has two uses, a value is not a finite
-                number, a label or weight is negative, or the rows of a query are not
-                next to each other. The message names the column and the row, counted
-                from 0.
+            ValueError: If a column is missing or has two uses, a value is wrong, or the
+                rows of a query are not next to each other. The message names the column
+                and the row, counted from 0.
 
         Examples:
             >>> import pandas
@@ -262,11 +266,13 @@ class RankingLists:
             ((3, 2), (3, 1))
         """
         frame = frames.as_frame(df)
-        is_auto = categories == category_columns.AUTO
+        is_auto = categories == _AUTO
         columns = frames.Columns(
             *(label, query, features, weight, doc_id, missing),
             categories=() if is_auto else categories,
+            texts=texts,
             context=context,
+            text_words=text_words,
         )
         if is_auto:
             named = category_columns.found(frame, columns.used)
@@ -284,11 +290,10 @@ class RankingLists:
     ) -> RankingLists:
         """Makes the lists of a piece of a table; see `frames.fields`."""
         spec = columns.spec
-        if spec is None and (columns.categories or columns.context):
+        if spec is None and (columns.encoded or columns.context):
             numbers = frames.find_features(frame, columns)
-            spec = category_columns.features(
-                frame, numbers, columns.categories, columns.context
-            )
+            named = columns.categories, columns.texts, columns.context
+            spec = category_columns.features(frame, numbers, *named, columns.text_words)
             columns = dataclasses.replace(columns, features=spec.feature_names)
         given = frames.fields(frame, columns, begun, row_before)
         if spec is not None:

@@ -241,7 +241,7 @@ class Measured:
 
 
 def _parts(lists: RankingLists) -> Iterator[tuple[Feature, np.ndarray]]:
-    """Yields each number, all as of items, and then each category, with its values."""
+    """Yields each number, all as of items, and then the rest, with their values."""
     names = lists.feature_names or range(1, lists.num_features + 1)
     for column, name in enumerate(names):
         yield Feature(str(name)), lists.features[:, column : column + 1]

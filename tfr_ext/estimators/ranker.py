@@ -12,6 +12,7 @@ import numpy as np
 
 from tfr_ext.core import messages, which_keras
 from tfr_ext.data.batches.batching import score_lists
+from tfr_ext.data.features import TEXT_WORDS
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows, saved
 from tfr_ext.estimators.measured import Measured
@@ -19,7 +20,7 @@ from tfr_ext.estimators.sklearn_base import BaseEstimator, NotFittedError, param
 from tfr_ext.evaluation import queries
 from tfr_ext.serving import exporter
 from tfr_ext.serving.signatures import fills_missing
-from tfr_ext.settings.data_config import AUTO, KEPT_MISSING
+from tfr_ext.settings.data_checks import AUTO, KEPT_MISSING
 from tfr_ext.sources import data_splits
 from tfr_ext.training.trainer import train
 
@@ -50,7 +51,7 @@ class Ranker(Measured, BaseEstimator):
         best_epoch_: the epoch that was kept, counted from 1.
         n_features_in_: number of features; of a data frame, of their columns.
         feature_names_in_: their names, if `X` was a data frame.
-        spec_: what the features are, if some are categories or of the context.
+        spec_: what the features are, if some are no numbers, or of the context.
         max_label_: the highest label in training and validation.
         params_: the parameters of this `fit`. `predict` and `export` go by them, and
             `score` and `evaluate` measure by the present `monitor`, `metrics`, `gain`,
@@ -99,6 +100,7 @@ class Ranker(Measured, BaseEstimator):
         settings: Mapping[str, Any] | None = None,
         model: str = "auto",
         categories: Sequence[str] | str = "auto",
+        texts: Sequence[str] = (),
         context: Sequence[str] = (),
     ):
         """Initialises the ranker; `fit` checks the parameters.
@@ -146,8 +148,10 @@ class Ranker(Measured, BaseEstimator):
             categories: columns of a data frame whose values are names, such as brands:
                 texts, whole numbers, or lists of up to 8 of them. 'auto' for all of the
                 types category and string, () for none.
+            texts: columns of a data frame that are texts, such as titles, whose words
+                count; `query` may be one.
             context: columns of a data frame that have one value a query, such as a
-                user's segment.
+                user's segment or the query's words.
 
         Raises:
             ValueError: If Keras has another backend than TensorFlow.
@@ -207,7 +211,9 @@ class Ranker(Measured, BaseEstimator):
             self.query,
             missing=keeps,
             categories=self.categories,
+            texts=self.texts,
             context=self.context,
+            text_words=config.data.text_words or TEXT_WORDS,
         )
         spec, columns = lists.spec, lists.feature_names
         if spec is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfr_ext.core import checks
-from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import frames
 from tfr_ext.data.tables.category_columns import AUTO
@@ -71,8 +71,10 @@ def lists(
     name: str = "X",
     missing: bool = False,
     categories: Sequence[str] | str = (),
+    texts: Sequence[str] = (),
     context: Sequence[str] = (),
     spec: FeatureSpec | None = None,
+    text_words: int = TEXT_WORDS,
 ) -> RankingLists:
     """Returns rows as lists.
 
@@ -87,8 +89,10 @@ def lists(
         name: the name of `X` in messages, 'X' or 'eval_set'.
         missing: whether features may be missing, and are then NaN.
         categories: the columns of a data frame that are categories, or 'auto'.
+        texts: the columns of a data frame that are texts.
         context: the columns of a data frame that have one value a list.
         spec: what the features are, if it is known.
+        text_words: how many words of a text are used.
 
     Raises:
         ValueError: If the arguments do not fit each other, or all weights are 0.
@@ -107,7 +111,8 @@ def lists(
                 "each query, or `qid`, the query of each row."
             )
         if column is not None:
-            qid, X = X[column], X.drop(columns=[column])
+            named = texts if spec is None else [x.name for x in spec.features]
+            qid, X = X[column], X if column in named else X.drop(columns=[column])
             words["sort them by `qid`"] = (
                 f"sort them by column {column!r}. (scikit-learn's "
                 "`permutation_importance` shuffles this column too; "
@@ -123,7 +128,7 @@ def lists(
             X = X[list(columns)]
         if categories != AUTO:
             categories = _columns("categories", categories)
-        context = _columns("context", context)
+        texts, context = _columns("texts", texts), _columns("context", context)
         found = RankingLists.from_arrays(
             X,
             y,
@@ -132,8 +137,10 @@ def lists(
             weight=weight,
             missing=missing,
             categories=categories,
+            texts=texts,
             context=context,
             spec=spec,
+            text_words=text_words,
         )
         if found.weights is not None and not found.weights.any():
             raise ValueError(

@@ -67,12 +67,13 @@ def with_lightgbm(
     if isinstance(given.get("label_gain"), (list, tuple)):
         given["label_gain"] = ",".join(map(str, given["label_gain"]))
     features = rows(train, codes)  # Categories follow the numbers.
+    first = codes.num_numbers if codes else train.num_features
     trained = lightgbm.Dataset(
         features,
         label=train.labels,
         group=train.lengths,
         weight=train.weights,
-        categorical_feature=[*range(train.num_features, features.shape[1])] or "auto",
+        categorical_feature=[*range(first, features.shape[1])] or "auto",
         params=given,
         free_raw_data=False,
     )

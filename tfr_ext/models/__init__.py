@@ -10,7 +10,7 @@ from tfr_ext.models.batch_normalization import (
     ItemBatchNormalization,
     NormalizedDense,
 )
-from tfr_ext.models.categories import Category, encoded_inputs, vocabularies
+from tfr_ext.models.categories import Category, Vocabulary, vocabularies
 from tfr_ext.models.combination import (
     COMBINATIONS,
     CombinedScores,
@@ -42,6 +42,7 @@ from tfr_ext.models.ranking_model import (
 )
 from tfr_ext.models.scorers import CompactScorer, ItemScorer
 from tfr_ext.models.self_attention import SelfAttention
+from tfr_ext.models.texts import Texts, encoded_inputs
 from tfr_ext.models.transforms.feature_transform import Concatenated, FeatureTransform
 from tfr_ext.models.transforms.fitted_transforms import FillMissing, Quantile, Standard
 from tfr_ext.models.transforms.transform_forms import (
@@ -84,10 +85,10 @@ __all__ = [
     "MLPScorer",
     "NetworkScorer",
     "NormalizedDense",
+    "Quantile",
     "QueryMinMax",
     "QueryRank",
     "QueryStandard",
-    "Quantile",
     "RankingModel",
     "RankingModelBuilder",
     "Raw",
@@ -95,7 +96,9 @@ __all__ = [
     "ScatterScores",
     "SelfAttention",
     "Standard",
+    "Texts",
     "TransformerScorer",
+    "Vocabulary",
     "check_feature_transforms",
     "combined_model",
     "encoded_inputs",

@@ -1,22 +1,20 @@
-"""Categories as inputs of models: vocabularies and embeddings."""
+"""Categories in models: vocabularies, of texts too, and embeddings."""
 
 from __future__ import annotations
 
 import collections
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import messages, which_keras
-from tfr_ext.data.batches.batching import CONTEXT_IDS, FEATURES, IDS, input_signature
 from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.data.fingerprints import FILL, MISSING
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.layers import all_layers
-from tfr_ext.models.scorers import EMBEDDED
 
 VOCABULARY_SIZE, MIN_COUNT = 100_000, 2
 """The default number of values of a category that have an embedding of their own, and
@@ -27,6 +25,20 @@ _MOST_DISTINCT = 20_000_000
 # From so many values on, a category is an id if more than this share occurs once.
 _JUDGED_FROM, _MOST_ONCE = 100, 0.9
 _LEAST_AND_MOST = np.minimum, np.maximum
+
+
+class Vocabulary(NamedTuple):
+    """The values of a category, or words of a text, that a model tells apart.
+
+    Attributes:
+        keys: their ids, sorted. All texts of a model have the same.
+        counts: how often each occurs in training; of a text, in how many rows.
+        total: number of rows: items, or lists for a feature of the context.
+    """
+
+    keys: np.ndarray
+    counts: np.ndarray
+    total: int = 0
 
 
 @which_keras.register
@@ -104,15 +116,25 @@ class Category(tf.keras.layers.Layer):
             ids: the ids of all categories of an item or a list, `[..., ids]`.
         """
         ids = ids[..., self._start : self._start + self._width]
-        vectors = tf.gather(tf.convert_to_tensor(self.table), self.rows(ids))
         if self._width == 1:
-            return vectors[..., 0, :]
+            return self._vectors(ids)[..., 0, :]
+        return self.mean(ids)
+
+    def mean(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the mean of the vectors of several values, `[..., size]`."""
+        vectors = self._vectors(ids)
         known = tf.cast(tf.not_equal(ids, FILL), vectors.dtype)[..., tf.newaxis]
         count = tf.maximum(tf.reduce_sum(known, axis=-2), 1)
         return tf.reduce_sum(vectors * known, axis=-2) / count
 
-    def rows(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the row of the table for each id."""
+    def _vectors(self, ids: tf.Tensor) -> tf.Tensor:
+        place = self.place(ids)
+        row = tf.where(place < self._size, place + _SPECIAL, _UNSEEN)
+        row = tf.where(tf.equal(ids, MISSING), _MISSING, row)
+        return tf.gather(tf.convert_to_tensor(self.table), row)
+
+    def place(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the place of each id in the vocabulary, or else its size."""
         keys = tf.convert_to_tensor(self.keys)
         count = tf.zeros_like(ids, tf.int32)
         step = 1 << self._size.bit_length()
@@ -121,8 +143,7 @@ class Category(tf.keras.layers.Layer):
             entry = tf.gather(keys, tf.minimum(further, self._size) - 1)
             count = tf.where((further <= self._size) & (entry <= ids), further, count)
         place = tf.maximum(count - 1, 0)
-        row = tf.where(tf.equal(tf.gather(keys, place), ids), place + _SPECIAL, _UNSEEN)
-        return tf.where(tf.equal(ids, MISSING), _MISSING, row)
+        return tf.where(tf.equal(tf.gather(keys, place), ids), place, self._size)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shape of the vectors."""
@@ -138,15 +159,15 @@ def vocabularies(
     lists: RankingLists | Iterable[RankingLists],
     most: int | None = None,
     min_count: int | None = None,
-) -> dict[str, np.ndarray]:
-    """Returns the values of each category that get embeddings, as sorted ids.
+) -> dict[str, Vocabulary]:
+    """Returns the values of each category, or words of each text, to tell apart.
 
     A warning names a category that is an id: nearly all of its values occur once, or
     each list has one that no other has.
 
     Args:
         lists: the training lists, or pieces of them, all of one spec.
-        most: number of values of a category at most, of which the most frequent stay;
+        most: number of values of a feature at most, of which the most frequent stay;
             by default, `VOCABULARY_SIZE`.
         min_count: how often a value must occur, `MIN_COUNT` by default.
 
@@ -155,13 +176,19 @@ def vocabularies(
     """
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     num_lists, of_one = 0, collections.Counter[str]()  # Those with a single value.
+    totals, features = collections.Counter[str](), {}
     for piece in [lists] if isinstance(lists, RankingLists) else lists:
         if piece.spec is None or piece.spec.is_numeric:
             break
         num_lists += piece.num_lists
         for feature, ids in columns(piece):
             name = feature.name
-            if not feature.context:
+            features[name] = feature
+            totals[name] += len(ids)
+            if feature.kind == "text":  # A row counts once.
+                ids = np.sort(ids, axis=1)
+                ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = FILL
+            elif not feature.context:
                 ends = (f.reduceat(ids, piece.row_splits[:-1]) for f in _LEAST_AND_MOST)
                 of_one[name] += int(np.equal(*ends).all(axis=1).sum())
             values, counts = np.unique(ids[ids >= 0], return_counts=True)
@@ -172,14 +199,18 @@ def vocabularies(
                 counts = np.bincount(place, all_counts, len(values)).astype(np.int64)
             if len(values) > _MOST_DISTINCT:
                 raise ValueError(
-                    f"Category {name!r} has more than {_MOST_DISTINCT:,} different "
-                    "values in training, which cannot be counted. Leave it out."
+                    f"{feature.kind.capitalize()} {name!r} has more than "
+                    f"{_MOST_DISTINCT:,} different values in training, which cannot be "
+                    "counted. Leave it out."
                 )
             found[name] = values, counts
     kept = {}
     for name, (values, counts) in found.items():
+        is_text = features[name].kind == "text"
         once = (counts == 1).sum() / max(1, counts.sum())
-        if once > _MOST_ONCE and counts.sum() >= _JUDGED_FROM:
+        if is_text:
+            pass
+        elif once > _MOST_ONCE and counts.sum() >= _JUDGED_FROM:
             messages.warn(
                 f"Category {name!r}: {once:.0%} of its values in training occur once, "
                 "as the ids of queries or documents do; nothing can be learnt from it."
@@ -191,26 +222,39 @@ def vocabularies(
             )
         order = np.argsort(-counts, kind="stable")[: most or VOCABULARY_SIZE]
         frequent = counts[order] >= (min_count or MIN_COUNT)
-        kept[name] = np.sort(values[order[frequent]])
+        chosen = np.sort(order[frequent])
+        kept[name] = Vocabulary(values[chosen], counts[chosen], totals[name])
+    texts = [name for name in kept if features[name].kind == "text"]
+    if texts:
+        keys = np.unique(np.concatenate([kept[name].keys for name in texts]))
+        for name in texts:
+            values, counts = found[name]
+            place = np.minimum(np.searchsorted(values, keys), len(values) - 1)
+            known = values[place] == keys if len(values) else np.zeros(len(keys), bool)
+            counts = np.where(known, counts[place] if len(values) else 0, 0)
+            kept[name] = Vocabulary(keys, counts, totals[name])
     return kept
 
 
 def describe(
-    known: Mapping[str, np.ndarray],
+    known: Mapping[str, Vocabulary],
     spec: FeatureSpec | None,
     valid: RankingLists,
     test: RankingLists,
 ) -> list[str]:
-    """Returns a line for each category: its kind, and how much its vocabulary has."""
-    counts, found = [unseen(lists, known) for lists in (valid, test)], []
-    for feature in spec.categories() if spec else ():
+    """Returns a line for each feature: its kind, and how much its vocabulary has."""
+    keys = {name: vocabulary.keys for name, vocabulary in known.items()}
+    counts, found = [unseen(lists, keys) for lists in (valid, test)], []
+    for feature in spec.encoded() if spec else ():
         name, kind = feature.name, "a whole number" if feature.is_integer else "a text"
-        if feature.width > 1:
+        if feature.has_several:
             kind = f"up to {feature.width} {kind[2:]}s"
+        if feature.kind == "text":
+            kind = f"{feature.width} words of a text"
         kind += " of the list" * feature.context
         shares = [lacked / max(1, every) for lacked, every in (x[name] for x in counts)]
         found.append(
-            f"{name} ({kind}): {len(known[name]):,} values in the vocabulary; "
+            f"{name} ({kind}): {len(keys[name]):,} values in the vocabulary; "
             f"{shares[0]:.0%} of those in valid and {shares[1]:.0%} in test are not."
         )
     return found
@@ -219,7 +263,12 @@ def describe(
 def unseen(
     lists: RankingLists, known: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns how many values of each category its vocabulary lacks, of how many."""
+    """Returns how many values of each feature its vocabulary lacks, of how many.
+
+    Args:
+        lists: the lists.
+        known: the sorted ids of each vocabulary.
+    """
     found = {}
     for feature, ids in columns(lists):
         values = ids[ids >= 0]
@@ -231,60 +280,23 @@ def unseen(
 
 
 def held_keys(model: Any, spec: FeatureSpec) -> dict[str, list[Any]]:
-    """Returns the weights with the vocabulary of each category, one of each network."""
-    layers = [layer for layer in all_layers(model) if isinstance(layer, Category)]
+    """Returns the weights with the vocabulary of each feature, one of each network."""
+    layers = [layer for layer in all_layers(model) if hasattr(layer, "keys")]
+    names = [
+        "texts" if x.kind == "text" else f"category_{number}"
+        for number, x in enumerate(spec.encoded(), 1)
+    ]
     return {
-        one.name: [x.keys for x in layers if x.name == f"category_{number}"]
-        for number, one in enumerate(spec.categories(), 1)
+        one.name: [x.keys for x in layers if x.name == name]
+        for one, name in zip(spec.encoded(), names)
     }
 
 
 def columns(lists: RankingLists) -> Iterable[tuple[Feature, np.ndarray]]:
-    """Yields each category and its ids, `[rows, width]`: of items, then of lists."""
+    """Yields each feature with its ids, `[rows, width]`: of items, then of lists."""
     for context, ids in ((False, lists.ids), (True, lists.context_ids)):
         start = 0
-        for feature in lists.spec.categories(context) if lists.spec else ():
+        for feature in lists.spec.encoded(context) if lists.spec else ():
             assert ids is not None
             yield feature, ids[:, start : start + feature.width]
             start += feature.width
-
-
-def encoded_inputs(
-    spec: FeatureSpec, known: Mapping[str, np.ndarray] | None = None
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Returns the inputs of a model, and the features of lists and items.
-
-    Args:
-        spec: what the features are.
-        known: what `vocabularies` returned; needed for categories, unless the weights
-            will be restored.
-
-    Returns:
-        The inputs as `padded_batch` names them; the features of lists, `[batch, n]`;
-        and those of items, `[batch, list, n]`. Each category has a vector.
-
-    Examples:
-        >>> import pandas
-        >>> df = pandas.DataFrame({"query": [1, 1], "brand": ["a", "b"], "y": [1, 0]})
-        >>> lists = RankingLists.from_dataframe(
-        ...     df, "y", "query", categories=["brand"])
-        >>> inputs, _, items = encoded_inputs(lists.spec, vocabularies([lists]))
-        >>> sorted(inputs), [tuple(x.shape) for x in items.values()]
-        (['ids', 'mask'], [(None, None, 4)])
-    """
-    inputs = {
-        name: tf.keras.Input(x.shape[1:], dtype=x.dtype, name=name)
-        for name, x in input_signature(spec.num_features, spec).items()
-    }
-    context: dict[str, Any] = {}
-    examples = {FEATURES: inputs[FEATURES]} if FEATURES in inputs else {}
-    places = {False: 0, True: 0}  # Where the next ids of items and of lists begin.
-    for number, one in enumerate(spec.categories(), 1):
-        keys = (known or {}).get(one.name, np.zeros(0))
-        keys = keys if len(keys) else np.array([FILL])  # No item's value is this.
-        start, name = places[one.context], f"category_{number}"
-        layer = Category(start, one.width, len(keys), keys, name=name)
-        features = context if one.context else examples
-        features[EMBEDDED + name] = layer(inputs[CONTEXT_IDS if one.context else IDS])
-        places[one.context] += one.width
-    return inputs, context, examples

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import which_keras
 from tfr_ext.data.batches.batching import FEATURES, MASK
 from tfr_ext.data.features import Feature, FeatureSpec
-from tfr_ext.models.categories import encoded_inputs
+from tfr_ext.models.categories import Vocabulary
 from tfr_ext.models.scorers import Preprocessor, Scorer
+from tfr_ext.models.texts import encoded_inputs
 
 
 @which_keras.register
@@ -102,7 +102,7 @@ class RankingModelBuilder:
         scorer: Scorer,
         transforms: Preprocessor | None = None,
         spec: FeatureSpec | None = None,
-        vocabularies: Mapping[str, np.ndarray] | None = None,
+        vocabularies: Mapping[str, Vocabulary] | None = None,
     ):
         """Initialises the builder.
 
@@ -140,7 +140,7 @@ def model_builder(
     scorer: Scorer,
     transforms: Preprocessor | None = None,
     spec: FeatureSpec | None = None,
-    vocabularies: Mapping[str, np.ndarray] | None = None,
+    vocabularies: Mapping[str, Vocabulary] | None = None,
 ) -> RankingModelBuilder:
     """Returns a builder of models for batches of `tfr_ext.data`.
 

@@ -22,7 +22,7 @@ from tfr_ext.scoring.loaded_scorers import (
     load_scorer,
 )
 from tfr_ext.serving import exporter
-from tfr_ext.settings.data_config import AUTO
+from tfr_ext.settings.data_checks import AUTO
 from tfr_ext.settings.evaluation_config import EvaluationConfig
 from tfr_ext.sources import data_splits, long_lists, wanted_labels
 

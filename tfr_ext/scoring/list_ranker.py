@@ -27,7 +27,8 @@ from tfr_ext.models import categories
 from tfr_ext.scoring import loaded_scorers, ranked_formats
 from tfr_ext.scoring.loaded_scorers import ListScorer, load_scorer
 from tfr_ext.scoring.rank_config import STANDARD, RankConfig
-from tfr_ext.settings.data_config import AUTO, DataConfig
+from tfr_ext.settings.data_checks import AUTO
+from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.sources import table_source
 
 

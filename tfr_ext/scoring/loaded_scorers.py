@@ -105,7 +105,7 @@ def check_categories(lists: RankingLists, scorer: object) -> None:
         ValueError: If they have others.
     """
     found, expected = (
-        [feature.name for feature in spec.categories()] if spec else []
+        [feature.name for feature in spec.encoded()] if spec else []
         for spec in (lists.spec, getattr(scorer, "spec", None))
     )
     if found != expected:

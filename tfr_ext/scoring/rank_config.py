@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from tfr_ext.core.decimals import plain_number
 from tfr_ext.core.settings import Settings, same_setting, setting
 from tfr_ext.data.text_files import check_word
-from tfr_ext.settings.data_config import AUTO, DataConfig, check_columns, check_missing
+from tfr_ext.settings.data_checks import AUTO, check_columns, check_missing
+from tfr_ext.settings.data_config import DataConfig
 
 STANDARD = "-"
 """The name that stands for standard input or output instead of a file."""

@@ -31,7 +31,7 @@ from tfr_ext.serving.signatures import (
     signatures,
     width_of,
 )
-from tfr_ext.settings.data_config import AUTO
+from tfr_ext.settings.data_checks import AUTO
 
 __all__ = [
     "ExportedScorer",

@@ -20,7 +20,7 @@ from tfr_ext.data.batches.batching import (
 )
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.features import FeatureSpec
-from tfr_ext.data.fingerprints import MISSING, fingerprint, several
+from tfr_ext.data.fingerprints import MISSING, fingerprint, ids_of, several, words
 from tfr_ext.models import layers
 from tfr_ext.models.transforms.fitted_transforms import FillMissing
 from tfr_ext.serving.model_file import of_spec, protos_of
@@ -86,8 +86,8 @@ def signatures(
     also returns `order` `[batch, list]`: the positions of the `topn` best items, the
     best first, items with equal scores by position, and then -1.
 
-    With categories, the first three take `float_features` only if there are numbers,
-    and a text for each category, under its name in `spec.inputs`: `[batch, list]`, or
+    With categories or texts, the first three take `float_features` only if there are
+    numbers, and a text for each, under its name in `spec.inputs`: `[batch, list]`, or
     `[batch, list, values]` if an item may have several; of the context without `list`.
     The empty text is a missing value. There are two more signatures:
 
@@ -222,7 +222,7 @@ def request_signature(
         shape = [None, None, num_features]
         inputs[FEATURES] = tf.TensorSpec(shape, tf.float32, FEATURES)
     for feature, name in spec.inputs if spec else ():
-        shape = [None] * (1 + (not feature.context) + (feature.width > 1))
+        shape = [None] * (1 + (not feature.context) + feature.has_several)
         inputs[name] = tf.TensorSpec(shape, tf.string, name)
     return inputs
 
@@ -234,8 +234,14 @@ def _with_ids(
     found = {key: inputs[key] for key in (FEATURES, MASK) if key in inputs}
     parts: dict[str, list[tf.Tensor]] = {IDS: [], CONTEXT_IDS: []}
     for feature, name in spec.inputs if spec else ():
-        rank = 1 + (not feature.context) + (feature.width > 1)
+        rank = 1 + (not feature.context) + feature.has_several
         texts = _checked(inputs[name], [None] * rank)
+        key = CONTEXT_IDS if feature.context else IDS
+        if feature.kind == "text":
+            of_words = ids_of(words(tf.reshape(texts, [-1])), feature.width, "text")
+            shape = tf.concat([tf.shape(texts), [feature.width]], axis=0)
+            parts[key].append(tf.reshape(of_words, shape))
+            continue
         if feature.is_integer:
             texts = tf.strings.regex_replace(texts, r"\.0+$", "")
         found_ids = fingerprint(texts)
@@ -248,7 +254,7 @@ def _with_ids(
             found_ids = tf.pad(found_ids, paddings, constant_values=MISSING)
             shape = [None] * (rank - 1) + [feature.width]
             found_ids = several(tf.ensure_shape(found_ids, shape))
-        parts[CONTEXT_IDS if feature.context else IDS].append(found_ids)
+        parts[key].append(found_ids)
     for key, several_ids in parts.items():
         if several_ids:
             found[key] = tf.concat(several_ids, axis=-1)

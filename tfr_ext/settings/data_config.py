@@ -5,24 +5,20 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from tfr_ext.core.decimals import is_finite, plain_number
+from tfr_ext.core.decimals import plain_number
 from tfr_ext.core.setting_kinds import HIGHEST_SEED
-from tfr_ext.core.settings import Settings, given, places, setting
+from tfr_ext.core.settings import Settings, given, setting
+from tfr_ext.data.features import TEXT_WORDS
+from tfr_ext.settings.data_checks import (
+    AUTO,
+    KEPT_MISSING,
+    check_columns,
+    check_missing,
+)
 
 # One default for all commands, so that `pipelines.prepare` holds out the same queries
 # as training does. No flag file in configs/ sets another.
 DEFAULT_SEED = 1
-
-AUTO = "auto"
-# The settings of `missing` with which missing features are NaN in lists.
-KEPT_MISSING = (AUTO, "indicator", "mean")
-
-# The settings that name columns of tables, and those that name features of protos too.
-ELWC_COLUMNS = ("weight_column", "category_columns", "context_columns")
-COLUMNS = (
-    *("label_column", "query_column", "feature_columns", "doc_id_column"),
-    *ELWC_COLUMNS,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,10 +279,26 @@ class DataConfig(Settings):
         group="data",
         kind="texts",
     )
+    text_columns: tuple[str, ...] | None = setting(
+        None,
+        "Columns of `dataset='table'`, or features of `dataset='elwc'`, that are "
+        "texts, such as titles and queries: the model learns their words, and compares "
+        "those of `context_columns` with those of items.",
+        group="data",
+        kind="texts",
+    )
+    text_words: int | None = setting(
+        None,
+        f"How many words of a text are used, the first ones; {TEXT_WORDS} by default.",
+        group="data",
+        kind="integer",
+        low=1,
+    )
     context_columns: tuple[str, ...] | None = setting(
         None,
-        "Numbers and `category_columns` of `dataset='table'` with one value a list, "
-        "such as a user's segment; for `dataset='elwc'`, categories in the context.",
+        "Numbers, `category_columns` and `text_columns` of `dataset='table'` with one "
+        "value a list, such as a user's segment or the query's words; for "
+        "`dataset='elwc'`, categories and texts in the context.",
         group="data",
         kind="texts",
     )
@@ -359,42 +371,3 @@ class DataConfig(Settings):
     def random_seed(self) -> int:
         """The seed of random choices in the data: `data_seed`, or else `seed`."""
         return self.seed if self.data_seed is None else self.data_seed
-
-
-def check_missing(missing: str) -> None:
-    """Checks what is to become of missing features.
-
-    Raises:
-        ValueError: If it is not a setting of `DataConfig.missing`.
-    """
-    try:
-        fine = missing in KEPT_MISSING or is_finite(float(missing))
-    except ValueError:
-        fine = False
-    if not fine:
-        raise ValueError(
-            "`missing` must be 'auto', 'indicator', 'mean' or a finite number. "
-            f"Received: {missing!r}."
-        )
-
-
-def check_columns(settings: Settings, dataset: str) -> None:
-    """Checks that columns are named only for data that has columns.
-
-    Args:
-        settings: settings that have some of `COLUMNS`.
-        dataset: the source of the lists.
-
-    Raises:
-        ValueError: If a column is named for other data, or has no name.
-    """
-    for place in places(type(settings)):
-        name, value = place.name, place.value(settings)
-        if dataset == "table" and name == "query_column" and not value:
-            raise ValueError(f"`{name}` must name a column.")
-        has_meaning = dataset == "table" or (dataset == "elwc" and name in ELWC_COLUMNS)
-        if name in COLUMNS and value != place.default and not has_meaning:
-            raise ValueError(
-                f"{given(name, value)} has no meaning with "
-                f"{given('dataset', dataset)}, which has no such columns."
-            )

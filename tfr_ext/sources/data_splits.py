@@ -15,7 +15,8 @@ from tfr_ext.data.batches.streams import StreamedLists
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.settings.data_config import AUTO, DataConfig
+from tfr_ext.settings.data_checks import AUTO
+from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.sources import long_lists, named_sources, wanted_labels
 from tfr_ext.sources.source import SPLITS, Source
 

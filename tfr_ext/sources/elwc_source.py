@@ -14,11 +14,12 @@ from tfr_ext.data.elwc.proto_features import has_feature, measure_features
 from tfr_ext.data.elwc.reading import ElwcReader
 from tfr_ext.data.elwc.schema import ElwcSchema
 from tfr_ext.data.errors import DataFormatError
-from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.file_names import find_files
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.settings.data_config import ELWC_COLUMNS, DataConfig
+from tfr_ext.settings.data_checks import ELWC_COLUMNS
+from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.sources.source import (
     SPLITS,
     FileSource,
@@ -59,7 +60,9 @@ class ElwcSource(FileSource):
             config.absent_value,
             takes_nan=config.keeps_missing,
             category_columns=config.category_columns or (),
+            text_columns=config.text_columns or (),
             context_columns=config.context_columns or (),
+            text_words=config.text_words or TEXT_WORDS,
         )
         if config.data_dir is None:
             return
@@ -110,6 +113,7 @@ class ElwcSource(FileSource):
             self.schema,
             columns=tuple(columns),
             category_columns=(),  # Those of `spec`.
+            text_columns=(),
             context_columns=(),
             spec=None if spec is None or spec.is_numeric else spec,
         )
@@ -210,6 +214,7 @@ class ElwcSource(FileSource):
                 schema,
                 packed=found.spec,
                 category_columns=(),
+                text_columns=(),
                 context_columns=(),
                 spec=None,
             )

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
-from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import table_files
 from tfr_ext.data.tables.frames import Columns
-from tfr_ext.settings.data_config import COLUMNS, DataConfig
+from tfr_ext.settings.data_checks import COLUMNS
+from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.sources.source import FileSource, Piece, not_weighted
 
 _DOC_ID = "doc_id"  # The default column, which may be missing.
@@ -46,7 +47,9 @@ class TableSource(FileSource):
             config.doc_id_column or None,
             config.keeps_missing,
             config.category_columns or (),
+            config.text_columns or (),
             config.context_columns or (),
+            config.text_words or TEXT_WORDS,
         )
 
     def know(self, columns: Collection[str], spec: FeatureSpec | None) -> None:
@@ -102,10 +105,13 @@ class TableSource(FileSource):
         others = [name for name in table_files.column_names(path) if name not in used]
         line = f"Features: {_listed(names) or 'no numbers'}."
         if spec is not None:
-            found = [x.name for x in spec.categories()]
-            context = [x.name for x in spec.features if x.context]
-            for what, named_so in (("Categories", found), ("Of the context", context)):
-                line += f" {what}: {_listed(named_so) or 'none'}."
+            for what, found in (
+                ("Categories", [x for x in spec.encoded() if x.kind == "category"]),
+                ("Texts", [x for x in spec.encoded() if x.kind == "text"]),
+                ("Of the context", [x for x in spec.features if x.context]),
+            ):
+                if found:
+                    line += f" {what}: {_listed([x.name for x in found])}."
         if others and not named:
             line += f" Not used, as they are not numbers: {_listed(others)}."
         say(f"{line} (Choose others with `feature_columns`.)")

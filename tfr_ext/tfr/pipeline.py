@@ -198,7 +198,7 @@ class ListsDatasetBuilder(
         for lists in (*args, *kwargs.values()):
             spec = getattr(lists, "spec", None)
             if spec is not None and not spec.is_numeric:
-                names = ", ".join(feature.name for feature in spec.categories())
+                names = ", ".join(feature.name for feature in spec.encoded())
                 raise ValueError(
                     "Pipelines of TensorFlow Ranking take numbers only, but these are "
                     f"categories: {names}. Train with `tfr_ext.training.train`."

@@ -6,12 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 
-import numpy as np
 import tensorflow as tf
 
 from tfr_ext.core import messages
 from tfr_ext.core.system import process_state
-from tfr_ext.models.categories import vocabularies
+from tfr_ext.models.categories import Vocabulary, vocabularies
 from tfr_ext.models.combination import combined_model
 from tfr_ext.models.expected_grade import with_expected_grade
 from tfr_ext.models.layers import FeatureNoise
@@ -33,7 +32,7 @@ def builder(
     config: TrainingConfig,
     splits: data_splits.Splits,
     head: heads.Head,
-    known: Mapping[str, np.ndarray] | None = None,
+    known: Mapping[str, Vocabulary] | None = None,
 ) -> RankingModelBuilder:
     """Returns the builder of the model of a run.
 

@@ -7,18 +7,16 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tfr_ext import losses
 from tfr_ext.core.messages import say, warn
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches.batching import score_lists
 from tfr_ext.evaluation import queries
-from tfr_ext.models.categories import describe, vocabularies
+from tfr_ext.models.categories import Vocabulary, describe, vocabularies
 from tfr_ext.runs import outputs
 from tfr_ext.runs.owned_files import OwnedFiles
 from tfr_ext.serving import run_export
-from tfr_ext.settings.data_config import AUTO
+from tfr_ext.settings.data_checks import AUTO
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
 from tfr_ext.training import heads, training_checks
@@ -89,7 +87,7 @@ class RunInputs:
         return dataclasses.replace(self.checked.convention, max_label=highest)
 
     @functools.cached_property
-    def vocabularies(self) -> dict[str, np.ndarray]:
+    def vocabularies(self) -> dict[str, Vocabulary]:
         """The vocabulary of each category. The first access prints how large it is."""
         splits, model = self.splits, self._config.model
         known = vocabularies(splits.train, model.vocabulary_size, model.min_count)

@@ -13,19 +13,25 @@ from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.data.batches import streamed_batches, streams
 from tfr_ext.data.elwc import diagnosis, parsing
-from tfr_ext.data.fingerprints import FILL, MISSING, of_values
+from tfr_ext.data.fingerprints import FILL, MISSING, of_values, words
 
 SCHEMA = data.ElwcSchema(
     ["price"],
     category_columns=["brand", "tags", "shop", "device"],
-    context_columns=["device"],
+    text_columns=["title", "words"],
+    context_columns=["device", "words"],
+    text_words=4,
 )
 
 
 def of_frame(frame):
     names = ["brand", "tags", "shop", "device"]
     return data.RankingLists.from_dataframe(
-        frame, "label", "query", categories=names, context=["device"]
+        *(frame, "label", "query"),
+        categories=names,
+        texts=["title", "words"],
+        context=["device", "words"],
+        text_words=4,
     )
 
 
@@ -35,7 +41,7 @@ def same(lists, expected):
     for context, key in ((False, "ids"), (True, "context_ids")):
         parts = []
         for each in (lists, expected):
-            widths = {x.name: x.width for x in each.spec.categories(context)}
+            widths = {x.name: x.width for x in each.spec.encoded(context)}
             ends = np.cumsum([*widths.values()])
             split = np.split(getattr(each, key), ends[:-1], axis=1)
             parts.append(dict(zip(widths, split)))
@@ -73,8 +79,9 @@ def test_ids_are_those_of_the_same_data_as_a_frame(
     if most > 8:
         with pytest.warns(UserWarning, match="more than 8"):
             expected = of_frame(frame)
-        many = int((frame["tags"].str.len() > 8).sum())
-        assert many and told[-1].startswith(f"{many} categories of items or lists have")
+        lengths = words(tf.constant(frame["title"])).row_lengths()
+        many = int((frame["tags"].str.len() > 8).sum() + np.sum(lengths > 4))
+        assert told[-1].startswith(f"{many} categories or texts of items or lists have")
     else:
         expected = of_frame(frame)
     same(lists, expected)
@@ -85,6 +92,8 @@ def test_ids_are_those_of_the_same_data_as_a_frame(
         "tags": (8, False, False),
         "shop": (1, True, False),
         "device": (1, False, True),
+        "title": (4, False, False),
+        "words": (4, False, True),
     }
     assert (lists.ids == MISSING).any() and (lists.context_ids == MISSING).any()
     odd = of_values([CATEGORY_VALUES[2], b"4611686018427387905"])
@@ -194,7 +203,9 @@ def test_a_model_knows_the_kinds_of_a_file_that_lacks_a_category(tmp_path, path_
         "brand",
         "tags",
         "shop",
+        "title",
         "device",
+        "words",
     ]
     record = elwc([row(brand=None), row(tags=[b"x"])], query_id=[b"q"])
     path = write(tmp_path / "b", [record])
@@ -203,10 +214,10 @@ def test_a_model_knows_the_kinds_of_a_file_that_lacks_a_category(tmp_path, path_
     brand, tag = of_values([b"a", b"x"])
     fill = [FILL] * 7
     assert lists.ids.tolist() == [
-        [MISSING, MISSING, *fill, MISSING],
-        [brand, tag, *fill, MISSING],
+        [MISSING, MISSING, *fill, MISSING, MISSING, *fill[:3]],
+        [brand, tag, *fill, MISSING, MISSING, *fill[:3]],
     ]
-    assert lists.context_ids.tolist() == [[MISSING]]
+    assert lists.context_ids.tolist() == [[MISSING, MISSING, *fill[:3]]]
 
 
 def test_the_graph_of_an_export_reads_the_same_ids(tmp_path):
@@ -229,7 +240,7 @@ def test_the_graph_of_an_export_reads_the_same_ids(tmp_path):
         for proto in protos
         for x in proto.examples
     ]
-    assert [*context] == ["device"]
+    assert [*context] == ["device", "words"]
 
 
 @pytest.mark.parametrize("numbers", [["price"], []])

@@ -178,7 +178,7 @@ def test_auto_takes_texts_and_neither_numbers_nor_dates():
     with pytest.warns(UserWarning):
         lists = RankingLists.from_dataframe(df, "y", "query", categories="auto")
     assert lists.feature_names == ("price", "k", "b")
-    assert [x.name for x in lists.spec.categories()] == ["s", "t"]
+    assert [x.name for x in lists.spec.encoded()] == ["s", "t"]
 
 
 @pytest.mark.parametrize(

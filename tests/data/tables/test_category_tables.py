@@ -12,7 +12,7 @@ import pytest
 from tests.helpers import assert_same_lists
 from tfr_ext import data
 from tfr_ext.core import messages
-from tfr_ext.data import fingerprints
+from tfr_ext.data import features, fingerprints
 from tfr_ext.data.tables import table_files
 from tfr_ext.data.tables.frames import Columns
 from tfr_ext.models import categories, vocabularies
@@ -90,7 +90,7 @@ def test_lists_are_several_values(tmp_path, name):
     expected = data.RankingLists.from_dataframe(df, "label", "query", **named)
     lists = data.read_table(write(tmp_path / name, df), "label", "query", **named)
     assert_same_lists(lists, expected)
-    assert lists.ids[:, 2:].shape == (9, fingerprints.MOST_VALUES)
+    assert lists.ids[:, 2:].shape == (9, features.MOST_VALUES)
     a, c = fingerprints.of_values([b"a", b"c"])
     assert lists.ids[4, 2:5].tolist() == [a, c, fingerprints.FILL]
     assert lists.ids[1, 2:4].tolist() == [fingerprints.MISSING, fingerprints.FILL]
@@ -202,15 +202,17 @@ def test_unseen_values_are_counted_and_ids_are_warned_of():
         "Category 'user'",
     ]
     assert "95% of its values in training occur once" in texts[0]
-    assert {name: len(keys) for name, keys in known.items()} == {
+    assert {name: len(x.keys) for name, x in known.items()} == {
         "brand": 7,
         "sku": 1,
         "user": 0,
     }
     pieces = [lists.select(range(30)), lists.select(range(30, 100))]
     again = vocabularies(iter(pieces))
-    for name, keys in known.items():
-        np.testing.assert_array_equal(again[name], keys)
+    for name, vocabulary in known.items():
+        np.testing.assert_array_equal(again[name].keys, vocabulary.keys)
+        np.testing.assert_array_equal(again[name].counts, vocabulary.counts)
+    known = {name: vocabulary.keys for name, vocabulary in known.items()}
     new = dataclasses.replace(lists, ids=np.where(lists.ids == known["sku"], 5, -1))
     found = {name: x.tolist() for name, x in categories.unseen(new, known).items()}
     assert found == {"brand": [0, 0], "sku": [10, 10], "user": [100, 100]}

@@ -27,16 +27,19 @@ KINDS = {
     "all": {"categories": ["brand", "tags", "device"], "context": ["device", "age"]},
     "of the context": {"categories": ["device"], "context": ["device"]},
     "no numbers": {"categories": ["brand"], "features": []},
+    "texts": {"categories": [], "texts": ["title", "age"], "context": ["age"]},
 }
 
 
 def lists_of(path, **columns):
     table = pd.read_json(path, dtype={"query": str})
+    texts = columns.get("texts", [])
     brands = [x.encode("latin-1") if isinstance(x, str) else x for x in table["brand"]]
     table["brand"] = pd.Series(brands, dtype=object)
-    kept = ["query", "label", "doc", *columns["categories"]]
+    table = table.assign(age=table["age"].map("{} years".format)) if texts else table
+    kept = ["query", "label", "doc", *columns["categories"], *texts]
     if "features" not in columns:
-        kept += ["price", "age"]
+        kept += ["price"] if texts else ["price", "age"]
     columns.pop("features", None)
     return data.RankingLists.from_dataframe(
         table[kept], "label", "query", doc_id="doc", **columns
@@ -84,6 +87,7 @@ def write_frames(folder):
                 "tags": [list("abcdefghijk")[: rng.integers(0, 12)] for _ in query],
                 "device": np.where(query % 3, query % 4, np.nan),
                 "age": query % 50,
+                "title": rng.choice(["Red hat", "", "für dich " * 9], size),
             }
         ).to_json(folder / f"part-{number}.json", orient="records")
     return f"{folder}/part-*.json"

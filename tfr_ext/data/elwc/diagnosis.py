@@ -20,7 +20,7 @@ from tfr_ext.data.elwc.message import ExampleListWithContext, other_kind
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.features import Feature
-from tfr_ext.data.fingerprints import ids_of
+from tfr_ext.data.fingerprints import ids_of, parts_of
 
 NO_RECORDS = "the file has no records, expected at least 1"
 # Stands for a number of a feature that an example lacks, until `filled`: a NaN with a
@@ -274,7 +274,7 @@ def _category(example: tf.train.Example, feature: Feature) -> list[bytes]:
     expected = "int64_list" if feature.is_integer else "bytes_list"
     if kind not in ("", expected):
         raise ValueError(f"category {name!r} is a {kind}, expected a {expected}")
-    if len(texts) > 1 == feature.width:
+    if feature.kind == "category" and len(texts) > 1 == feature.width:
         raise ValueError(
             f"category {name!r} has {len(texts)} values, expected at most 1, as in the "
             "first examples of the data or in training"
@@ -287,8 +287,9 @@ def _ids(rows: list, features: Sequence[Feature]) -> tuple[np.ndarray | None, in
     parts, num_cut = [], 0
     for column, feature in zip(zip(*rows), features):
         values = tf.ragged.constant(column, tf.string, ragged_rank=1)
-        parts.append(ids_of(values, feature.width).numpy())
-        num_cut += sum(len(texts) > feature.width for texts in column)
+        found = parts_of(values, feature.kind)
+        parts.append(ids_of(found, feature.width, feature.kind).numpy())
+        num_cut += int(np.sum(found.row_lengths() > feature.width))
     return np.concatenate(parts, axis=1) if parts else None, num_cut
 
 

@@ -21,7 +21,7 @@ from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.features import Feature, FeatureSpec
-from tfr_ext.data.fingerprints import ids_of, texts_of
+from tfr_ext.data.fingerprints import ids_of, parts_of
 
 # The numbers that stand for an absent feature, and their bytes: a record that contains
 # them itself cannot be validated.
@@ -270,10 +270,10 @@ def _add_ids(
     made: dict[str, tf.Tensor], key: str, found: dict, categories: Sequence[Feature]
 ) -> None:
     """Adds the ids of categories, and to how many have more values than are used."""
-    texts = [texts_of(found[x.name]) for x in categories]
-    if texts:
-        ids = [ids_of(each, x.width) for each, x in zip(texts, categories)]
-        cut = [each.row_lengths() > x.width for each, x in zip(texts, categories)]
+    parts = [parts_of(found[x.name], x.kind) for x in categories]
+    if parts:
+        ids = [ids_of(each, x.width, x.kind) for each, x in zip(parts, categories)]
+        cut = [each.row_lengths() > x.width for each, x in zip(parts, categories)]
         made[key] = tf.concat(ids, axis=1)
         made["num_cut"] = made.get("num_cut", 0) + tf.math.count_nonzero(cut)
 

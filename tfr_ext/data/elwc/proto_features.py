@@ -13,7 +13,7 @@ from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.elwc.schema import ElwcSchema
 from tfr_ext.data.elwc.tfrecords import each_record, first_record
 from tfr_ext.data.features import Feature, FeatureSpec
-from tfr_ext.data.fingerprints import FILL, ids_of, texts_of
+from tfr_ext.data.fingerprints import FILL, ids_of, parts_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,10 +131,11 @@ class ElwcFeatures:
         specs = {x.name: parsed_as(x, self.missing_value) for x in features}
         found = tf.io.parse_example(examples, specs)
         for x in features:
-            if x.kind == "category":
-                parts[IDS].append(ids_of(texts_of(found[x.name]), x.width))
-            else:
+            if x.kind == "number":
                 parts[FEATURES].append(_floats(found[x.name], x, self.missing_value))
+            else:
+                values = parts_of(found[x.name], x.kind)
+                parts[IDS].append(ids_of(values, x.width, x.kind))
         return parts
 
 
@@ -145,7 +146,7 @@ def parsed_as(feature: Feature, missing_value: float) -> Any:
         feature: the feature.
         missing_value: what a number becomes where it is absent.
     """
-    if feature.kind == "category":
+    if feature.kind != "number":
         dtype = tf.int64 if feature.is_integer else tf.string
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
     dtype = tf.int64 if feature.is_integer else tf.float32
@@ -160,7 +161,7 @@ def elwc_parsing(
     """Returns how `tf.io.parse_example` reads contexts, and how it reads examples.
 
     Args:
-        spec: the features. Categories are then ragged texts or integers.
+        spec: the features. Categories and texts are then ragged texts or integers.
         missing_value: what a number becomes where it is absent; an int64 becomes the
             lowest one.
 

@@ -25,8 +25,8 @@ from tfr_ext.data.elwc.parsing import Parser, parser
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema
 from tfr_ext.data.elwc.tfrecords import each_record, map_records, read_records
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.features import MOST_VALUES
 from tfr_ext.data.file_names import Paths, find_files
-from tfr_ext.data.fingerprints import MOST_VALUES
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
 
@@ -140,7 +140,7 @@ class ElwcReader:
         Raises:
             ValueError: If `num_features` is less than 1.
         """
-        least = 0 if schema.category_columns or schema.packed else 1
+        least = 0 if schema.encoded or schema.packed else 1
         if num_features is not None and num_features < least:
             raise ValueError(
                 f"`num_features` must be at least {least}. Received: {num_features}."
@@ -228,8 +228,8 @@ class ElwcReader:
             )
         if self._num_cut:
             logging.warning(
-                "%d categories of items or lists have more than %d values, of which "
-                "the first are used: %s.",
+                "%d categories or texts of items or lists have more values (%d) or "
+                "words than are used, of which the first are used: %s.",
                 *(self._num_cut, MOST_VALUES, first),
             )
         if self._num_dropped == self._num_queries and not may_be_empty:

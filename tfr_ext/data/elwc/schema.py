@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfr_ext.core.decimals import is_finite
-from tfr_ext.data.features import Feature, FeatureSpec
-from tfr_ext.data.fingerprints import MOST_VALUES
+from tfr_ext.data.features import MOST_VALUES, TEXT_WORDS, Feature, FeatureSpec
+
+_NAMED = ("category_columns", "text_columns", "context_columns")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,9 @@ class ElwcSchema:
             known to take. Only their features may be absent from all of the first file.
         takes_nan: whether features may be NaN; they may if `missing_value` is.
         category_columns: features whose values are names: bytes or int64.
-        context_columns: those of `category_columns` that are in the context.
+        text_columns: features whose words count: bytes or int64.
+        context_columns: those of both that are in the context.
+        text_words: how many words of a text are used.
         spec: what the features are, if a model is known that takes categories: then
             those are read, and their kinds are not those of the first file.
         packed: what the features of prepared shards are, whose ids are bytes; None if
@@ -58,22 +61,26 @@ class ElwcSchema:
     columns: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     takes_nan: bool = False
     category_columns: Sequence[str] = ()
+    text_columns: Sequence[str] = ()
     context_columns: Sequence[str] = ()
+    text_words: int = TEXT_WORDS
     spec: FeatureSpec | None = None
     packed: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
         """Checks the names."""
         if self.spec is not None:
-            every, context = self.spec.categories(), self.spec.categories(True)
-            object.__setattr__(self, "category_columns", [x.name for x in every])
+            every, context = self.spec.encoded(), self.spec.encoded(True)
+            for kind in ("category", "text"):
+                names = [x.name for x in every if x.kind == kind]
+                object.__setattr__(self, f"{kind}_columns", names)
             object.__setattr__(self, "context_columns", [x.name for x in context])
         known = self.spec or self.packed
         if known is not None and not known.num_features:
             object.__setattr__(self, "features", ())
         if math.isnan(self.missing_value):
             object.__setattr__(self, "takes_nan", True)
-        fields = ("features", "context_features", "category_columns", "context_columns")
+        fields = ("features", "context_features", *_NAMED)
         for kind in fields:
             if not isinstance(getattr(self, kind), str):
                 object.__setattr__(self, kind, tuple(getattr(self, kind)))
@@ -86,6 +93,7 @@ class ElwcSchema:
             ("features", [*self.features, *of_items, *names]),
             ("context_features", [*self.context_features, *of_lists, self.query_id]),
             ("category_columns", self.category_columns),
+            ("text_columns", self.text_columns),
         ):
             given = getattr(self, kind)
             if isinstance(given, str) or not all(given):
@@ -96,12 +104,13 @@ class ElwcSchema:
                 if used.count(name) > 1:
                     raise ValueError(f"{name!r} has two uses: {self}.")
         for name in self.context_columns:
-            if name not in self.category_columns:
+            if name not in self.encoded:
                 raise ValueError(
                     f"`context_columns` names {name!r}, expected one of "
-                    f"`category_columns`: {', '.join(self.category_columns) or 'none'}."
+                    "`category_columns` or `text_columns`: "
+                    f"{', '.join(self.encoded) or 'none'}."
                 )
-        named = self.features or self.context_features or self.category_columns
+        named = self.features or self.context_features or self.encoded
         if not named and self.packed is None:
             raise ValueError("`features` must name at least one feature.")
         if not (math.isnan(self.missing_value) or is_finite(self.missing_value)):
@@ -111,18 +120,22 @@ class ElwcSchema:
             )
 
     @property
+    def encoded(self) -> tuple[str, ...]:
+        """Names of the categories, and then of the texts."""
+        return (*self.category_columns, *self.text_columns)
+
+    @property
     def categories(self) -> tuple[list[str], list[str]]:
-        """Names of the categories of the examples, and of those of the context."""
+        """Names of the categories and texts of the examples, and of the context."""
         context = self.context_columns
-        of_items = [name for name in self.category_columns if name not in context]
-        return of_items, list(context)
+        return [name for name in self.encoded if name not in context], list(context)
 
     def parsed_categories(self, widths: Widths) -> tuple[list[Feature], list[Feature]]:
         """Returns the categories that are parsed by name: of items, and of lists."""
         if self.packed is not None:
             return [], []
         spec = self.spec_of(widths)
-        return spec.categories(False), spec.categories(True)
+        return spec.encoded(False), spec.encoded(True)
 
     def spec_of(self, widths: Widths) -> FeatureSpec:
         """Returns what the features are: `spec`, or by what was found in a file."""
@@ -137,8 +150,10 @@ class ElwcSchema:
             for name, width in zip(names, sizes):
                 found.append(Feature(name, "number", context, width, name in whole))
             for name in self.categories[context]:
-                width = MOST_VALUES if name in widths.several else 1
-                found.append(Feature(name, "category", context, width, name in whole))
+                kind, width = "category", MOST_VALUES if name in widths.several else 1
+                if name in self.text_columns:
+                    kind, width = "text", self.text_words
+                found.append(Feature(name, kind, context, width, name in whole))
         return FeatureSpec(tuple(found))
 
 

@@ -1,4 +1,4 @@
-"""Converts columns of data frames that are categories, or of the context, to ids."""
+"""Converts columns of categories, texts and the context in data frames to ids."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import messages
-from tfr_ext.data.features import Feature, FeatureSpec
-from tfr_ext.data.fingerprints import FILL, MISSING, MOST_VALUES, of_values
+from tfr_ext.data.features import MOST_VALUES, TEXT_WORDS, Feature, FeatureSpec
+from tfr_ext.data.fingerprints import (
+    FILL,
+    MISSING,
+    of_texts,
+    of_values,
+)
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.data.tables.row_arrays import RowError
 
@@ -53,6 +58,37 @@ def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
     return names
 
 
+def spec_of(
+    frame: Any,
+    categories: Sequence[str] | str,
+    texts: Sequence[str],
+    context: Sequence[str],
+    text_words: int,
+) -> FeatureSpec | None:
+    """Returns what all columns of a frame are; None if they are numbers of items.
+
+    Args:
+        frame: a pandas.DataFrame.
+        categories: the columns of categories, or 'auto'.
+        texts: those of texts.
+        context: those of any kind that are of the list.
+        text_words: how many words of a text are used.
+
+    Raises:
+        ValueError: If a column has two uses, or is no category.
+    """
+    if categories == AUTO:
+        categories = found(frame, texts)
+    named = [*categories, *texts]
+    for name in named:
+        if named.count(name) > 1:
+            raise ValueError(f"Column {name!r} has two uses.")
+    if not (named or context):
+        return None
+    numbers = [name for name in frame.columns if name not in named]
+    return features(frame, numbers, categories, texts, context, text_words)
+
+
 def _check_texts(texts: Any, rows: int) -> None:
     """Checks that texts are the values of a category."""
     if not len(texts):
@@ -78,7 +114,9 @@ def features(
     frame: Any,
     numbers: Sequence[str],
     categories: Sequence[str],
+    texts: Sequence[str] = (),
     context: Collection[str] = (),
+    text_words: int = TEXT_WORDS,
 ) -> FeatureSpec:
     """Returns what some columns are, by their values.
 
@@ -86,17 +124,20 @@ def features(
         frame: a pandas.DataFrame.
         numbers: the columns of numbers.
         categories: those of categories.
-        context: those of either kind that are of the list.
+        texts: those of texts.
+        context: those of any kind that are of the list.
+        text_words: how many words of a text are used.
 
     Raises:
         ValueError: If the values of a category are numbers that are not whole.
     """
-    unknown = [name for name in context if name not in {*numbers, *categories}]
+    known = [*numbers, *categories, *texts]
+    unknown = [name for name in context if name not in known]
     if unknown:
         raise ValueError(
             f"Column {unknown[0]!r} is named as context, but is no feature: it is "
-            "neither of numbers nor named as a category. The features are: "
-            f"{', '.join([*numbers, *categories])}."
+            "neither of numbers nor named as a category or text. The features are: "
+            f"{', '.join(known)}."
         )
     all_features = [Feature(name, context=name in context) for name in numbers]
     for name in categories:
@@ -111,6 +152,8 @@ def features(
         all_features.append(
             Feature(name, "category", name in context, width, is_integer)
         )
+    for name in texts:
+        all_features.append(Feature(name, "text", name in context, text_words))
     return FeatureSpec(tuple(all_features))
 
 
@@ -136,8 +179,9 @@ def fields(
     if spec.is_numeric:
         return {"spec": spec}
     parts: dict[bool, list[np.ndarray]] = {False: [], True: []}
-    for feature in spec.categories():
-        ids = _ids(frame[feature.name], feature)
+    for feature in spec.encoded():
+        make = _word_ids if feature.kind == "text" else _ids
+        ids = make(frame[feature.name], feature)
         if feature.context:
             _check_context(frame, feature.name, ids, row_splits, query_ids)
             ids = ids[row_splits[:-1]]
@@ -215,6 +259,35 @@ def _ids(series: Any, feature: Feature) -> np.ndarray:
     found[rows[place < width], place[place < width]] = ids[place < width]
     found[numbers == 0, 0] = MISSING
     return found
+
+
+def _word_ids(series: Any, feature: Feature) -> np.ndarray:
+    """Returns the ids of the words of a column, `[rows, width]`."""
+    import pandas
+
+    texts = np.empty(len(series), object)
+    for row, value in enumerate(series):
+        several = isinstance(value, (list, tuple, np.ndarray))
+        values = [x for x in (value if several else [value])]
+        try:
+            texts[row] = b" ".join(
+                b"" if row_arrays.is_missing(x) else _text(x, feature) for x in values
+            )
+        except ValueError as error:
+            raise RowError(f"column {series.name!r} is {error}", row) from None
+    codes, distinct = pandas.factorize(texts)
+    found, lengths, invalid = of_texts(distinct, feature.width)
+    for wrong, problem in (
+        (lengths > feature.width, f"more than {feature.width} words; the first ones"),
+        (invalid, "bytes that are not UTF-8; the words around them"),
+    ):
+        count = int(wrong[codes].sum())
+        if count:
+            messages.warn(
+                f"Column {series.name!r}: {count:,} of {len(texts):,} texts have "
+                f"{problem} are used."
+            )
+    return found[codes]
 
 
 def _text(value: Any, feature: Feature) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core import messages
-from tfr_ext.data.features import FeatureSpec
+from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.data.tables.row_arrays import RowError
 
@@ -36,7 +36,9 @@ class Columns:
         doc_id: the names of the documents; None if they have none.
         missing: whether features may be missing, and are then NaN.
         categories: the features that are categories.
-        context: those features and categories that are of the list.
+        texts: the features that are texts, of which `query` may be one.
+        context: those features of either kind that are of the list.
+        text_words: how many words of a text are used.
         spec: what the features are; None until a table has been read.
     """
 
@@ -47,7 +49,9 @@ class Columns:
     doc_id: str | None = None
     missing: bool = False
     categories: Sequence[str] = ()
+    texts: Sequence[str] = ()
     context: Sequence[str] = ()
+    text_words: int = TEXT_WORDS
     spec: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
@@ -56,7 +60,7 @@ class Columns:
         Raises:
             ValueError: If a column has two uses, or there are no features.
         """
-        for field in ("features", "categories", "context"):
+        for field in ("features", "categories", "texts", "context"):
             given = getattr(self, field)
             if isinstance(given, str):
                 raise ValueError(
@@ -73,13 +77,19 @@ class Columns:
         for name, count in used.items():
             if count > 1:
                 raise ValueError(f"Column {name!r} has two uses.")
-        if self.features is not None and not (self.features or self.categories):
+        if self.features is not None and not (self.features or self.encoded):
             raise ValueError("`features` must name at least one column.")
+
+    @property
+    def encoded(self) -> list[str]:
+        """The categories and the texts."""
+        return [*self.categories, *self.texts]
 
     @property
     def others(self) -> list[str]:
         """The columns that are not numbers of features."""
         named = [self.label, self.query, self.weight, self.doc_id, *self.categories]
+        named += [name for name in self.texts if name != self.query]
         return [name for name in named if name is not None]
 
     @property
@@ -98,7 +108,7 @@ class Columns:
             ValueError: If they name a feature that it does not take.
         """
         names = [feature.name for feature in spec.features]
-        for name in (*(self.features or ()), *self.categories):
+        for name in (*(self.features or ()), *self.encoded):
             if name not in names:
                 raise ValueError(
                     f"The model takes no feature {name!r}. It takes: {_listed(names)}."
@@ -106,7 +116,8 @@ class Columns:
         return dataclasses.replace(
             self,
             features=spec.feature_names,
-            categories=[feature.name for feature in spec.categories()],
+            categories=[x.name for x in spec.encoded() if x.kind == "category"],
+            texts=[x.name for x in spec.encoded() if x.kind == "text"],
             spec=spec,
         )
 
@@ -177,6 +188,13 @@ def column_names(names: Iterable[Any], where: str = "") -> list[str]:
     return list(spellings)
 
 
+def named_columns(frame: Any, names: Iterable[Any], argument: str) -> list[str]:
+    """Returns names of columns as texts, which a frame must have."""
+    found = column_names(names, f" in `{argument}`")
+    check_columns(list(frame.columns), found)
+    return found
+
+
 def find_features(frame: Any, columns: Columns) -> list[str]:
     """Returns the names of the feature columns.
 
@@ -195,7 +213,7 @@ def find_features(frame: Any, columns: Columns) -> list[str]:
             found.append(name)
         else:
             _warn_of_numbers(frame[name])
-    if not found and not columns.categories:
+    if not found and not columns.encoded:
         raise ValueError(f"No column except {_listed(others)} has numbers.")
     return found
 

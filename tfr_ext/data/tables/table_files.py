@@ -12,6 +12,7 @@ import numpy as np
 from tfr_ext.core import decimals, messages
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
+from tfr_ext.data.features import TEXT_WORDS
 from tfr_ext.data.file_names import Paths, find_files
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
@@ -34,7 +35,9 @@ def read_table(
     doc_id: str | None = None,
     missing: bool = False,
     categories: Sequence[str] = (),
+    texts: Sequence[str] = (),
     context: Sequence[str] = (),
+    text_words: int = TEXT_WORDS,
 ) -> RankingLists:
     r"""Reads tables into memory, one row per item.
 
@@ -58,7 +61,9 @@ def read_table(
         categories: columns of names, see `RankingLists.from_dataframe`. In text, they
             are whole numbers if all cells of the first file are, such as 7 or 7.0, or
             else texts as they stand, such as 007 or NA; an empty cell is missing.
-        context: features, of either kind, that have one value a list.
+        texts: columns of texts, see `RankingLists.from_dataframe`.
+        context: features, of any kind, that have one value a list.
+        text_words: how many words of a text are used.
 
     Raises:
         DataFormatError: If a file lacks one of these columns, a value is wrong, or the
@@ -77,7 +82,8 @@ def read_table(
         ([[9.0], [12.5]], ['hat'])
     """
     columns = Columns(
-        label, query, features, weight, doc_id, missing, categories, context
+        *(label, query, features, weight, doc_id, missing),
+        *(categories, texts, context, text_words),
     )
     with messages.issuing_warnings():
         return concatenate(read_files(find_files(paths), columns))

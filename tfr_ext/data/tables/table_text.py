@@ -82,7 +82,7 @@ def read_frames(
         values = {}
         for name in wanted:
             try:
-                if name in (columns.query, columns.doc_id):
+                if name in (columns.query, columns.doc_id, *columns.texts):
                     values[name] = batch[name].to_pandas()
                 elif name in columns.categories:
                     values[name] = _category(batch[name], columns.spec is None)

@@ -1,4 +1,4 @@
-"""Categories as columns of numbers, which trees take as their own kind of feature."""
+"""Categories and texts as columns of numbers, which trees take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 
 import numpy as np
+import tensorflow as tf
 
 from tfr_ext.core import json_files
 from tfr_ext.core.files import write_atomically
@@ -14,22 +15,32 @@ from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.fingerprints import MISSING
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models import categories
+from tfr_ext.models.categories import Vocabulary
+from tfr_ext.models.texts import NUM_MATCHES, idf, matches, pairs
+
+_AT_A_TIME = 1 << 14  # Items, whose words are compared with each other.
 
 
 @dataclasses.dataclass(frozen=True)
 class Codes:
-    """The numbers that stand for the values of categories in rows for trees.
+    """The numbers that stand for categories and texts in rows for trees.
 
-    A value of the vocabulary has its place there, from 1 on; others share 0, and a
-    missing one is NaN.
+    A value of a category's vocabulary has its place there, from 1 on; others share 0,
+    and a missing one is NaN. For each text of the context and text of items, there is
+    what `matches` returns.
 
     Attributes:
         spec: what the features are.
-        known: the ids of each category's vocabulary, sorted.
+        known: the vocabulary of each feature that is no number.
     """
 
     spec: FeatureSpec
-    known: Mapping[str, np.ndarray]
+    known: Mapping[str, Vocabulary]
+
+    @property
+    def num_numbers(self) -> int:
+        """How many columns precede those of categories."""
+        return self.spec.num_features + NUM_MATCHES * len(pairs(self.spec.encoded()))
 
     @classmethod
     def learnt(cls, train: RankingLists) -> Codes | None:
@@ -40,8 +51,8 @@ class Codes:
         """
         if train.spec is None or train.spec.is_numeric:
             return None
-        for feature in train.spec.categories():
-            if feature.width > 1:
+        for feature in train.spec.encoded():
+            if feature.has_several:
                 raise ValueError(
                     f"Category {feature.name!r} has up to {feature.width} values, and "
                     "trees take one. Leave it out of `category_columns`."
@@ -50,7 +61,10 @@ class Codes:
 
     def save(self, path: str) -> None:
         """Writes a file for `load`."""
-        known = {name: keys.tolist() for name, keys in self.known.items()}
+        known = {
+            name: [x.keys.tolist(), x.counts.tolist(), x.total]
+            for name, x in self.known.items()
+        }
         content = {"features": self.spec.to_json(), "vocabularies": known}
         write_atomically(path, json.dumps(content) + "\n")
 
@@ -59,12 +73,17 @@ class Codes:
         """Reads what `save` wrote."""
         kinds = {"features": (list,), "vocabularies": (dict,)}
         content = json_files.read_object(path, "`train_gbm`", kinds)
-        known = {x: np.array(y, np.int64) for x, y in content["vocabularies"].items()}
+        known = {
+            name: Vocabulary(
+                np.array(keys, np.int64), np.array(counts, np.int64), total
+            )
+            for name, (keys, counts, total) in content["vocabularies"].items()
+        }
         return cls(FeatureSpec.from_json(content["features"]), known)
 
 
 def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
-    """Returns the numbers of each item and then its codes, float32.
+    """Returns the numbers of each item, what its texts share, and its codes, float32.
 
     Args:
         lists: the lists.
@@ -73,16 +92,29 @@ def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
     Raises:
         ValueError: If the lists have other categories.
     """
-    wanted, found = (
-        x.spec.categories() if x and x.spec else [] for x in (codes, lists)
-    )
-    if wanted != found:
-        raise ValueError(f"The trees take the categories {wanted}. Found: {found}.")
+    wanted, given = (x.spec.encoded() if x and x.spec else [] for x in (codes, lists))
+    if wanted != given:
+        raise ValueError(f"The trees take the categories {wanted}. Found: {given}.")
     if codes is None:
         return lists.features
+    found = {feature: ids for feature, ids in categories.columns(lists)}
     parts = [lists.features]
-    for feature, ids in categories.columns(lists):
-        keys = codes.known[feature.name]
+    for query, text in pairs(wanted):
+        known = codes.known[text.name]
+        place = np.searchsorted(known.keys, found[query])
+        place[~np.isin(found[query], known.keys)] = len(known.keys)
+        query_idf = idf(known, len(known.keys))[place]
+        shared = [np.zeros([0, NUM_MATCHES], np.float32)]
+        for first in range(0, lists.num_items, _AT_A_TIME):
+            some = slice(first, first + _AT_A_TIME)
+            row = np.repeat(np.arange(lists.num_lists), lists.lengths)[some]
+            both = found[query][row], found[text][some, np.newaxis], query_idf[row]
+            shared.append(matches(*map(tf.constant, both)).numpy()[:, 0])
+        parts.append(np.concatenate(shared))
+    for feature, ids in found.items():
+        if feature.kind == "text":
+            continue
+        keys = codes.known[feature.name].keys
         place = np.where(np.isin(ids, keys), np.searchsorted(keys, ids) + 1, 0)
         part = np.where(ids == MISSING, np.float32(np.nan), place.astype(np.float32))
         parts.append(np.repeat(part, lists.lengths, 0) if feature.context else part)

@@ -131,7 +131,9 @@ def for_catboost(features: np.ndarray, codes: Codes | None) -> Any:
     """Returns rows as CatBoost takes them."""
     if codes is None:
         return features
-    numbers, found = np.split(features, [codes.spec.num_features], axis=1)
+    numbers, found = np.split(features, [codes.num_numbers], axis=1)
+    if not found.shape[1]:
+        return numbers
     texts = np.where(np.isnan(found), -1, found).astype(np.int64).astype("S")
     numbers = np.ascontiguousarray(numbers)
     return imported("catboost").FeaturesData(numbers, texts.astype(object))

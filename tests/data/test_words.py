@@ -1,0 +1,130 @@
+"""The words of nasty texts are the same over files, frames, protos and requests."""
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+import tensorflow as tf
+
+from tests.elwc_files import elwc, write
+from tfr_ext import data
+from tfr_ext.data.fingerprints import FILL, MISSING, of_values
+from tfr_ext.data.tables.table_files import read_table
+from tfr_ext.serving import signatures
+
+WORDS = {
+    "Café CAFÉ ÉCOLE": ["café", "café", "école"],
+    "ΟΔΟΣ Σοφός": ["οδος", "σοφός"],
+    "👟 shoe👟box": ["shoe", "box"],
+    "東京タワー tower": ["東", "京", "タ", "ワ", "ー", "tower"],
+    "no\u00a0break\u2009space": ["no", "break", "space"],
+    "Wi-Fi don't 3.5mm": ["wi", "fi", "don", "t", "3", "5mm"],
+    "हिन्दी हिन्दी": ["हिन्दी", "हिन्दी"],
+    "tab\tand  two": ["tab", "and", "two"],
+    "ÄÖÜ_ß": ["äöü", "ß"],
+    "...": [],
+    "": [],
+    "a b c d e f": ["a", "b", "c", "d", "e", "f"],
+}
+FEATURES = {"texts": ["title", "query"], "context": ["query"], "text_words": 6}
+
+
+def ids_of(words):
+    if not words:
+        return [MISSING] + [FILL] * 5
+    return [*of_values([x.encode() for x in words]).tolist(), *[FILL] * 6][:6]
+
+
+EXPECTED = np.array([ids_of(words) for words in WORDS.values()])
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """A list for each text, which is its query and its only title."""
+    texts = [*WORDS]
+    return pandas.DataFrame(
+        {"query": texts, "title": texts, "label": 1.0, "id": range(len(texts))}
+    )
+
+
+def check(lists):
+    np.testing.assert_array_equal(lists.ids, EXPECTED)
+    np.testing.assert_array_equal(lists.context_ids, EXPECTED)
+
+
+def test_of_a_frame(frame):
+    columns = {"features": [], **FEATURES}
+    check(data.RankingLists.from_dataframe(frame, "label", "id", **columns))
+    tokens = frame.assign(title=frame["title"].str.split(" "))
+    check(data.RankingLists.from_dataframe(tokens, "label", "id", **columns))
+    arrow = frame.assign(title=frame["title"].astype("string[pyarrow]"))
+    check(data.RankingLists.from_dataframe(arrow, "label", "id", **columns))
+    # The column of the queries may be a text itself; empty ones are no queries.
+    named = frame[frame["query"] != ""].drop(columns="id")
+    lists = data.RankingLists.from_dataframe(named, "label", "query", **columns)
+    np.testing.assert_array_equal(lists.context_ids, EXPECTED[frame["query"] != ""])
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl"])
+def test_of_a_file(frame, ending, tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / f"texts.{ending}"
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "jsonl":
+        path.write_text("\n".join(map(json.dumps, frame.to_dict("records"))))
+    else:
+        frame.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
+    check(read_table(str(path), "label", "id", features=[], **FEATURES))
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+def test_of_protos(frame, tokens, tmp_path):
+    def values(text):
+        return [x.encode() for x in (text.split(" ") if tokens else [text])]
+
+    protos = []
+    for text, number in zip(frame["title"], frame["id"]):
+        item = {"label": [1.0], "title": values(text)}
+        context = {"query_id": [str(number).encode()], "query": values(text)}
+        protos.append(elwc([item], **context))
+    schema = data.ElwcSchema(
+        (), text_columns=["title", "query"], context_columns=["query"], text_words=6
+    )
+    path = write(tmp_path / "a", protos)
+    lists = data.read_elwc(path, 0, schema=schema)
+    check(lists)
+    records = tf.constant([proto.SerializeToString() for proto in protos])
+    found = data.ElwcFeatures.of(lists.spec).parse(records)
+    np.testing.assert_array_equal(found["ids"][:, 0], EXPECTED)
+    np.testing.assert_array_equal(found["context_ids"], EXPECTED)
+
+
+def test_of_a_request(frame):
+    spec = data.FeatureSpec(
+        (data.Feature("title", "text", width=6), data.Feature("query", "text", True, 6))
+    )
+    texts = tf.constant(frame["title"].tolist())
+    request = {"title": tf.reshape(texts, [3, 4]), "query": texts[:3]}
+    found = signatures._with_ids(request, spec)
+    np.testing.assert_array_equal(found["ids"], EXPECTED.reshape(3, 4, 6))
+    np.testing.assert_array_equal(found["context_ids"], EXPECTED[:3])
+
+
+def test_what_is_cut_or_no_text_is_told(frame):
+    columns = {"features": [], **FEATURES, "text_words": 5}
+    with pytest.warns(UserWarning, match="3 of 12 texts have more than 5 words; the"):
+        data.RankingLists.from_dataframe(frame, "label", "id", **columns)
+    wrong = frame.assign(title=[b"caf\xe9 bar", *frame["title"].tolist()[1:]])
+    columns = {"features": [], **FEATURES}
+    with pytest.warns(UserWarning, match="'title': 1 of 12 texts have bytes that are"):
+        lists = data.RankingLists.from_dataframe(wrong, "label", "id", **columns)
+    assert lists.ids[0, :2].tolist() == of_values([b"caf", b"bar"]).tolist()
+    for title in ([7.5] * 12, [{}] * 12):
+        with pytest.raises(
+            ValueError, match="Row 0 .*: column 'title' is .*, expected a"
+        ):
+            data.RankingLists.from_dataframe(
+                frame.assign(title=title), "label", "id", **columns
+            )

@@ -1,0 +1,224 @@
+"""Texts as inputs of models: embeddings of their words, and what texts share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.core import which_keras
+from tfr_ext.data.batches.batching import CONTEXT_IDS, FEATURES, IDS, input_signature
+from tfr_ext.data.features import Feature, FeatureSpec
+from tfr_ext.data.fingerprints import FILL
+from tfr_ext.models.categories import Category, Vocabulary
+from tfr_ext.models.scorers import EMBEDDED
+
+MATCH = "match"
+"""The name of the numbers that compare texts, as a feature of items."""
+NUM_MATCHES = 4
+"""How many numbers `matches` returns for a pair of texts."""
+
+
+def matches(query: tf.Tensor, text: tf.Tensor, query_idf: tf.Tensor) -> tf.Tensor:
+    """Returns what texts of items share with those of their lists, `[batch, list, 4]`.
+
+    Of the query's words that the item has, it returns the number and the sum of the
+    idf: over those of all words of the query, and over the number of the item's words.
+    All are 0 if the query or the item has no words.
+
+    Args:
+        query: ids of the words of each list, `[batch, words]`; negative ones are none.
+        text: ids of the words of each item, `[batch, list, words]`.
+        query_idf: the idf of each word of the query, `[batch, words]`.
+
+    Examples:
+        >>> query, text = tf.constant([[7, 8]]), tf.constant([[[8, 5, 6, -2]]])
+        >>> matches(query, text, tf.constant([[1.0, 3.0]])).numpy().round(3).tolist()
+        [[[0.5, 0.75, 0.333, 1.0]]]
+    """
+    idf = tf.where(query >= 0, query_idf, 0)
+    each = tf.stack([tf.cast(query >= 0, idf.dtype), idf])  # [2, batch, words]
+    same = tf.equal(query[:, tf.newaxis, :, tf.newaxis], text[:, :, tf.newaxis, :])
+    found = tf.cast(tf.reduce_any(same, axis=-1), idf.dtype)  # [batch, list, words]
+    shared = tf.einsum("kbw,blw->kbl", each, found)
+    whole = tf.reduce_sum(each, axis=-1)[:, :, tf.newaxis]
+    length = tf.reduce_sum(tf.cast(text >= 0, idf.dtype), axis=-1)
+    parts = [
+        tf.math.divide_no_nan(shared, whole),
+        tf.math.divide_no_nan(shared, length),
+    ]
+    return tf.transpose(tf.concat(parts, axis=0), [1, 2, 0])
+
+
+def idf(vocabulary: Vocabulary | None, size: int = 1) -> np.ndarray:
+    """Returns `log(1 + (n - df + .5) / (df + .5))` of each word, and then of others.
+
+    Args:
+        vocabulary: its `counts` are `df`, how many of `n` items have the word; if it is
+            empty or left out, all are 0.
+        size: how many words that are then.
+    """
+    if vocabulary is None or not len(vocabulary.keys):
+        return np.zeros(size + 1, np.float32)
+    df = np.append(vocabulary.counts, 0)
+    found = np.log1p((vocabulary.total - df + 0.5) / (df + 0.5))
+    return found.astype(np.float32)
+
+
+def pairs(features: Sequence[Feature]) -> list[tuple[Feature, Feature]]:
+    """Returns each text of the context with each of the items."""
+    texts = [x for x in features if x.kind == "text"]
+    context, items = ([x for x in texts if x.context is of] for of in (True, False))
+    return [(query, text) for query in context for text in items]
+
+
+@which_keras.register
+class Texts(tf.keras.layers.Layer):
+    """Embeds the words of texts, and compares texts of lists with those of items.
+
+    All texts share one vocabulary and one table of embeddings, so that a word means
+    the same in a query and in a title. An input is a mapping of `ids` and
+    `context_ids`. The output has the mean of the words' vectors for each text; if
+    there are pairs of a text of the context and one of the items, `[batch, list, n]`
+    follows: for each pair `matches` and the cosine of the two means.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[tuple[int, int, bool]],
+        size: int,
+        keys: np.ndarray | None = None,
+        idfs: np.ndarray | None = None,
+        **kwargs: Any,
+    ):
+        """Initialises the layer.
+
+        Args:
+            texts: of each text, the place of its first id, how many it has, and
+                whether it is of the context.
+            size: number of words in the vocabulary.
+            keys: their ids, sorted; None if the weights will be restored.
+            idfs: what `idf` returned, of each text of items, `[texts, size + 1]`.
+            **kwargs: arguments of `tf.keras.layers.Layer`.
+        """
+        super().__init__(**{"dtype": "float32", **kwargs})
+        self._texts = [(int(start), int(width), bool(of)) for start, width, of in texts]
+        self._size, self._idfs = size, idfs
+        self.words = Category(0, max(x[1] for x in texts), size, keys, name="words")
+
+    @property
+    def keys(self) -> Any:
+        """The vocabulary."""
+        return self.words.keys
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the vocabulary, the embeddings and the idf."""
+
+        def known(shape: Any, dtype: Any = None, **_: Any) -> tf.Tensor:
+            idfs = np.zeros(shape) if self._idfs is None else self._idfs
+            return tf.constant(idfs, tf.float32, shape)
+
+        if not self.words.built:
+            self.words.build((None, None))
+        self.idf = self.add_weight(
+            name="idf",
+            shape=[sum(not of for _, _, of in self._texts), self._size + 1],
+            initializer=known,
+            trainable=False,
+        )
+        super().build(input_shape)
+
+    @which_keras.not_converted
+    def call(self, inputs: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        """Returns the vectors of the texts, and then what pairs have in common."""
+        found: dict[bool, list[tuple[tf.Tensor, tf.Tensor]]] = {True: [], False: []}
+        outputs = []
+        for start, width, of in self._texts:
+            ids = inputs[CONTEXT_IDS if of else IDS][..., start : start + width]
+            outputs.append(self.words.mean(ids))
+            found[of].append((ids, outputs[-1]))
+        compared = []
+        for query, of_query in found[True]:
+            rows = self.words.place(query)
+            of_query = tf.math.l2_normalize(of_query, axis=-1)[:, tf.newaxis]
+            for (text, of_text), idfs in zip(
+                found[False], tf.unstack(tf.convert_to_tensor(self.idf))
+            ):
+                compared.append(matches(query, text, tf.gather(idfs, rows)))
+                of_text = tf.math.l2_normalize(of_text, axis=-1)
+                cosine = tf.reduce_sum(of_query * of_text, axis=-1, keepdims=True)
+                compared.append(cosine)
+        return outputs + ([tf.concat(compared, axis=-1)] if compared else [])
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that recreate this layer, without the vocabulary."""
+        return {**super().get_config(), "texts": self._texts, "size": self._size}
+
+
+def encoded_inputs(
+    spec: FeatureSpec, known: Mapping[str, Vocabulary] | None = None
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Returns the inputs of a model, and the features of lists and items.
+
+    Args:
+        spec: what the features are.
+        known: what `vocabularies` returned; needed unless the weights will be
+            restored.
+
+    Returns:
+        The inputs as `padded_batch` names them; the features of lists, `[batch, n]`;
+        and those of items, `[batch, list, n]`. Each category and text has a vector, and
+        'match' is what texts of lists and of items share.
+
+    Examples:
+        >>> import pandas
+        >>> df = pandas.DataFrame({"query": [1, 1], "brand": ["a", "b"], "y": [1, 0]})
+        >>> lists = RankingLists.from_dataframe(
+        ...     df, "y", "query", categories=["brand"])
+        >>> inputs, _, items = encoded_inputs(lists.spec, vocabularies([lists]))
+        >>> sorted(inputs), [tuple(x.shape) for x in items.values()]
+        (['ids', 'mask'], [(None, None, 4)])
+    """
+    inputs = {
+        name: tf.keras.Input(x.shape[1:], dtype=x.dtype, name=name)
+        for name, x in input_signature(spec.num_features, spec).items()
+    }
+    context: dict[str, Any] = {}
+    examples = {FEATURES: inputs[FEATURES]} if FEATURES in inputs else {}
+    known = known or {}
+    places = {False: 0, True: 0}  # Where the next ids of items and of lists begin.
+    texts = []
+    for number, one in enumerate(spec.encoded(), 1):
+        start, name = places[one.context], f"category_{number}"
+        places[one.context] += one.width
+        if one.kind == "text":
+            texts.append((start, one))
+            continue
+        keys = _keys_of(known.get(one.name))
+        layer = Category(start, one.width, len(keys), keys, name=name)
+        features = context if one.context else examples
+        features[EMBEDDED + name] = layer(inputs[CONTEXT_IDS if one.context else IDS])
+    if texts:
+        keys = _keys_of(known.get(texts[0][1].name))
+        idfs = [idf(known.get(x.name), len(keys)) for _, x in texts if not x.context]
+        layer = Texts(
+            [(start, x.width, x.context) for start, x in texts],
+            *(len(keys), keys, np.array(idfs)),
+            name="texts",
+        )
+        outputs = layer({x: y for x, y in inputs.items() if x in (IDS, CONTEXT_IDS)})
+        for number, ((_, one), output) in enumerate(zip(texts, outputs), 1):
+            features = context if one.context else examples
+            features[f"{EMBEDDED}text_{number}"] = output
+        if len(outputs) > len(texts):
+            examples[MATCH] = outputs[-1]
+    return inputs, context, examples
+
+
+def _keys_of(vocabulary: Vocabulary | None) -> np.ndarray:
+    """Returns the ids of a vocabulary, at least one."""
+    if vocabulary is None or not len(vocabulary.keys):
+        return np.array([FILL])  # No item's value is this.
+    return vocabulary.keys
