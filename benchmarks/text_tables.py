@@ -56,8 +56,8 @@ def read(folder: pathlib.Path) -> tuple[pd.DataFrame, dict[str, list[int]]]:
     corpus, queries = (lines(folder / f"{x}.jsonl.gz") for x in ("corpus", "queries"))
     grades: dict[str, dict[str, int]] = {}
     for line in (folder / "qrels.txt").read_text().splitlines():
-        query, _, document, grade = line.split()
-        grades.setdefault(query, {})[document] = int(grade)
+        query, _, document, judged = line.split()
+        grades.setdefault(query, {})[document] = int(judged)
     rows = []
     with gzip.open(folder / "bm25.run.gz", "rt") as file:
         for line in file:

@@ -243,7 +243,10 @@ def test_it_works_in_a_grid_search():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"mixed_precision": "bfloat16", "vocabulary_size": 3, "min_count": 5},
+        {
+            **{"mixed_precision": "bfloat16", "text_words": 3},
+            **{"vocabulary_size": 3, "min_count": 5},
+        },
         pytest.param({"jit_compile": True}, marks=pytest.mark.grid),
         pytest.param({"ensemble": "rank"}, marks=pytest.mark.grid),
     ],
@@ -262,6 +265,7 @@ def test_settings_of_training(settings, tmp_path):
     scores = exporter.load_scorer(version).scores(lists, 7)
     parity.check(lists, scores, expected, "training")
     if "vocabulary_size" in settings:
+        assert {x.width for x in found.spec_.encoded() if x.kind == "text"} == {3}
         sizes = sorted(map(len, vocabulary_of(found.model_).values()))
         assert max(sizes[:-1]) == 3 and sizes[-1] <= 6  # Of two texts.
 

@@ -10,10 +10,7 @@ AUTO = "auto"
 KEPT_MISSING = (AUTO, "indicator", "mean")
 
 # The settings that name columns of tables, and those that name features of protos too.
-ELWC_COLUMNS = (
-    *("weight_column", "category_columns", "text_columns", "text_words"),
-    "context_columns",
-)
+ELWC_COLUMNS = ("weight_column", "category_columns", "text_columns", "context_columns")
 COLUMNS = (
     *("label_column", "query_column", "feature_columns", "doc_id_column"),
     *ELWC_COLUMNS,
