@@ -26,6 +26,7 @@ PAGES = HERE.parent / "docs" / "examples"
 EXAMPLES = (
     "plain_fit",
     "arrays_and_groups",
+    "shop",
     "compare_losses",
     "judgement_distributions",
     "own_relaxation",

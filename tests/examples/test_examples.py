@@ -52,6 +52,14 @@ def check_arrays_and_groups(text):
     assert "scores the same: True" in text
 
 
+def check_shop(text):
+    price, brand, words = (float(x) for x in re.findall(r"NDCG@10 (\S+)", text))
+    assert price < brand and max(price, brand) + 0.1 < words
+    best = re.search(r"^ *\S+  (Umbrella|Purple|Red)", text, re.M)
+    assert best[1] == "Umbrella"
+    assert "served as predicted: True" in text
+
+
 def check_compare_losses(text):
     a, b = numbers(text, r"mean +(\S+) +(\S+)")
     assert min(a, b) > 0.7
