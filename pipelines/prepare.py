@@ -38,7 +38,8 @@ FLAGS = flags.FLAGS
 # The settings that say which lists there are, besides those of the source's own. The
 # other data flags are left to training.
 _SOURCE = re.compile(
-    "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing|(data_)?seed"
+    "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing|text_words"
+    "|(data_)?seed"
 )
 _MOST_USED = (
     *("output_dir", "dataset", "train_path", "valid_path", "test_path"),

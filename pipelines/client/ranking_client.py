@@ -188,10 +188,10 @@ def _inputs_of(num_features: int, about: Any) -> list[Input]:
         if each["kind"] != "number":
             name, key = each["name"], str(about["inputs"][each["name"]])
             axes = ["batch"] + ["list"] * (not each["context"])
-            has_several = each["kind"] == "category" and each["width"] > 1
-            axes += ["values"] * has_several
+            most = each["width"] * (each["kind"] == "category")
+            axes += ["values"] * (most > 1)
             name = key if name == numbers else name
-            found.append(Input(name, key, axes, 0, each["is_integer"], each["width"]))
+            found.append(Input(name, key, axes, 0, each["is_integer"] and most, most))
     if num_features < 1 and not any("list" in x.axes for x in found[1:]):
         raise ValueError
     return found[num_features < 1 :]

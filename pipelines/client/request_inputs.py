@@ -20,7 +20,7 @@ class Input(NamedTuple):
     """An input: its names in a request and for the server, and what it takes.
 
     The axes of its values have names; `width` is how many numbers an item has, or 0,
-    and `most` how many values of a category.
+    and `most` how many values of a category; 0 for a text.
     """
 
     name: str
@@ -96,7 +96,10 @@ def checked_mapping(
 def _parts(value: Any, of: Input, axes: Sequence[str], where: str) -> Any:
     """Returns the values of a part of an input, in lists as they are given."""
     if not axes:
-        return _text(value, of, where)
+        if of.most:
+            return _text(value, of, where)
+        tokens = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+        return b" ".join(_text(x, of, where) for x in tokens)
     is_one = isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__")
     if is_one and axes[0] == "values":
         value, is_one = [value], False
@@ -121,10 +124,12 @@ def _text(value: Any, of: Input, where: str) -> bytes:
     is_missing = value is None or type(value).__name__ in ("NAType", "NaTType")
     if is_missing or (is_float and np.isnan(value)):
         return b""
-    if is_float and float(value).is_integer():
+    if is_float and float(value).is_integer() and of.most:
         value = int(value)
     text = value
-    if isinstance(value, (str, int, np.integer, np.bool_)):
+    if isinstance(value, (str, int, np.integer, np.bool_)) or (
+        is_float and not of.most
+    ):
         text = str(value).encode("utf-8", "surrogatepass")
     if not isinstance(text, bytes) or (of.is_integer and not _WHOLE.fullmatch(text)):
         text_or = "" if of.is_integer else "a text or "

@@ -1,6 +1,10 @@
 """The words of nasty texts are the same over files, frames, protos and requests."""
 
 import json
+import os
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pandas
@@ -9,10 +13,12 @@ import tensorflow as tf
 
 from tests.elwc_files import elwc, write
 from tfr_ext import data
+from tfr_ext.data import fingerprints
 from tfr_ext.data.fingerprints import FILL, MISSING, of_values
 from tfr_ext.data.tables.table_files import read_table
 from tfr_ext.serving import signatures
 
+ROOT = pathlib.Path(__file__).parents[2]
 WORDS = {
     "Café CAFÉ ÉCOLE": ["café", "café", "école"],
     "ΟΔΟΣ Σοφός": ["οδος", "σοφός"],
@@ -121,10 +127,52 @@ def test_what_is_cut_or_no_text_is_told(frame):
     with pytest.warns(UserWarning, match="'title': 1 of 12 texts have bytes that are"):
         lists = data.RankingLists.from_dataframe(wrong, "label", "id", **columns)
     assert lists.ids[0, :2].tolist() == of_values([b"caf", b"bar"]).tolist()
-    for title in ([7.5] * 12, [{}] * 12):
-        with pytest.raises(
-            ValueError, match="Row 0 .*: column 'title' is .*, expected a"
-        ):
-            data.RankingLists.from_dataframe(
-                frame.assign(title=title), "label", "id", **columns
-            )
+    wrong = frame.assign(title=[{}] * 12)
+    with pytest.raises(ValueError, match="Row 0 .*: column 'title' is {}, expected"):
+        data.RankingLists.from_dataframe(wrong, "label", "id", **columns)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_numbers_are_texts_as_they_are_written(ending, tmp_path):
+    pytest.importorskip("pyarrow")
+    years = pandas.array([2019, None, 12345678901234567], "Int64")
+    frame = pandas.DataFrame({"id": [1, 1, 1], "year": years, "size": [7.0, 7.5, 0.1]})
+    frame["label"] = 1
+    path, columns = tmp_path / f"numbers.{ending}", {"texts": ["year", "size"]}
+    if ending == "jsonl":
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        writer = frame.to_csv if ending == "csv" else frame.to_parquet
+        writer(path, index=False)
+    columns |= {"features": [], "text_words": 2}
+    found = [
+        data.RankingLists.from_dataframe(frame, "label", "id", **columns).ids,
+        read_table(str(path), "label", "id", **columns).ids,
+    ]
+    words = [["2019"], [], ["12345678901234567"]], [["7", "0"], ["7", "5"], ["0", "1"]]
+    expected = [[ids_of(x)[:2] for x in column] for column in words]
+    for ids in found:
+        np.testing.assert_array_equal(ids, np.concatenate(expected, axis=1))
+
+
+@pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
+def test_the_locale_of_the_machine_does_not_change_words(locale):
+    texts = "TITLE INDEX İzmir I Ìa Íb Ĩc Įd Ȉ IJ Ĳ Ǐ ÄÖÜ ΟΔΟΣ"
+    script = (
+        "import sys\nimport tensorflow as tf\n"
+        "from tfr_ext.data.fingerprints import words\n"
+        "print(words(tf.constant([sys.argv[1]])).to_list())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, texts],
+        env={**os.environ, "LC_ALL": locale, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = fingerprints.words(tf.constant([texts])).to_list()
+    assert done.stdout.strip() == str(expected) and expected[0][:2] == [
+        b"title",
+        b"index",
+    ]

@@ -106,6 +106,17 @@ def test_brands_help_where_they_decide():
     assert with_brands > without + 0.05
 
 
+def test_columns_may_be_numbers():
+    """The column 0 of the queries is a text, too."""
+    texts = pandas.Series(["red hat", "shoe", "coat", "bag"] * 5).repeat(2)
+    df = pandas.DataFrame({0: texts.tolist(), 1: ["Hat", "Shoe"] * 20})
+    df[0] = df[0] + np.repeat(np.arange(20), 2).astype(str)
+    given = {"query": 0, "texts": [0, 1], "context": [0]}
+    found = tfr_ext.Ranker(**TINY, **given).fit(df, [0, 1] * 20)
+    assert [x.name for x in found.spec_.encoded()] == ["1", "0"]
+    assert np.isfinite(found.predict(df)).all()
+
+
 def test_auto_finds_them(fitted):
     df, y = frame()
     found = ranker(categories="auto").fit(df, y)

@@ -156,6 +156,12 @@ def test_what_texts_share_decides_where_there_is_nothing_else(library, tmp_path)
     )
 
 
+def test_a_text_alone_is_refused(tmp_path):
+    frame = table()[["query", "label", "price"]].assign(title="The")
+    with pytest.raises(ValueError, match="'title' says nothing to trees"):
+        trained(lists_of(frame, texts=["title"]), tmp_path / "run")
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_there_need_be_no_numbers(library, tmp_path):
     frame = table(200)[["query", "label", "device", "brand"]]

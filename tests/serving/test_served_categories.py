@@ -176,7 +176,7 @@ def test_forms_of_a_value(served, client):
         assert scores(likes=[missing]) == scores(likes=[[]])
     assert scores(tags=[[["x", "y"]]]) != scores(tags=[["x"]])
     assert scores(brand=[["acm"]]) == scores(brand=[["unseen"]])
-    for same in ("HAT: red", b"red hat", "red\u00a0Hat."):
+    for same in ("HAT: red", b"red hat", "red\u00a0Hat.", ["red", "HAT"]):
         assert scores(title=[[same]]) == scores(title=[["red hat"]])
     assert scores(title=[["red hat"]]) != scores(title=[["hat"]])
     assert scores(words=["red"]) != scores(words=["hat"])
@@ -202,7 +202,7 @@ def test_forms_of_a_value(served, client):
         ({"tags": "x"}, "tags is 'x', expected a list, as 'tags' is [batch, list, "
          "values]."),
         ({"user": [["old"], "old"]}, "user[0] is ['old'], expected a text"),
-        ({"title": [[["a"]], ["a"]]}, "title[0][0] is ['a'], expected a text or a "),
+        ({"title": [[{}, "a"], ["a"]]}, "title[0][0] is {}, expected a text or a "),
         ({"user": ["old"]}, "'user' has 1 lists, not 2, as 'float_features' has."),
         ({"brand": [["acme"] * 2, ["a"] * 2]}, "'brand' has 2 items in list "
          "1, not 1, as 'float_features' has."),

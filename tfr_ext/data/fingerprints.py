@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 MISSING, FILL = -1, -2
 """The ids of a missing value, and of places that no value of an item takes."""
-# Scripts without spaces between words.
-_ONE_WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
-_BETWEEN_WORDS = r"[^\p{L}\p{M}\p{N}]+"
+# Of Chinese and Japanese, which have no spaces, each character is a word.
+_TO_WORDS = {
+    r"[\p{Han}\p{Hiragana}\p{Katakana}]": r" \0 ",
+    r"[^\p{L}\p{M}\p{N}]+": " ",
+}
+# Upper case that `tf.strings.lower` lowers by the locale of the machine, as it does I.
+_OF_LOCALES = {"İ": "i̇", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į"}
 
 
 def fingerprint(texts: tf.Tensor) -> tf.Tensor:
@@ -57,10 +61,15 @@ def words(texts: tf.Tensor) -> tf.RaggedTensor:
         b'\xe4\xba\xac', b'tower'], []]
     """
     texts = _replaced(texts, replace_control_characters=True)  # NUL ends a text.
+    texts = _each_replaced(tf.strings.lower(texts), _OF_LOCALES)  # ASCII only.
     texts = tf.strings.lower(texts, encoding="utf-8")
-    for pattern, rewrite in ((_ONE_WORD, r" \0 "), (_BETWEEN_WORDS, " ")):
+    return tf.strings.split(_each_replaced(texts, _TO_WORDS))
+
+
+def _each_replaced(texts: tf.Tensor, patterns: Mapping[str, str]) -> tf.Tensor:
+    for pattern, rewrite in patterns.items():
         texts = tf.strings.regex_replace(texts, pattern, rewrite)
-    return tf.strings.split(texts)
+    return texts
 
 
 def _replaced(texts: tf.Tensor, **options: bool) -> tf.Tensor:

@@ -100,6 +100,7 @@ def lists(
     words = {**_WORDS, **(_OF_EVAL_SET if name == "eval_set" else {})}
     with as_settings.in_words(words):
         X = taken(X, name)
+        texts, context = _columns("texts", texts), _columns("context", context)
         column = query_of(X, query)
         if column is not None and (group is not None or qid is not None):
             raise ValueError(
@@ -128,7 +129,6 @@ def lists(
             X = X[list(columns)]
         if categories != AUTO:
             categories = _columns("categories", categories)
-        texts, context = _columns("texts", texts), _columns("context", context)
         found = RankingLists.from_arrays(
             X,
             y,

@@ -302,7 +302,9 @@ def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pie
     )
     if spec is not None:
         columns = columns.of_model(spec)
-    width = len([*(columns.features or ()), *columns.categories])
+    width = len(columns.features or ())
+    if spec is not None:
+        width += spec.num_ids + spec.num_context_ids
     rows = max(1, _TABLE_BYTES // (8 * width))
     return table_files.read_files(
         files, table_source.with_names(columns, files[0]), rows

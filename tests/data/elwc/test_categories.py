@@ -181,6 +181,13 @@ def test_the_fast_reader_takes_no_damaged_record_for_another(tmp_path):
         ({"category_columns": ["price"]}, "'price' has two uses"),
         ({"category_columns": ["label"]}, "'label' has two uses"),
         (
+            {
+                **{"category_columns": ["shop"], "text_columns": ["shop"]},
+                "context_columns": ["shop"],
+            },
+            "'shop' has two uses",
+        ),
+        (
             {"category_columns": ["query_id"], "context_columns": ["query_id"]},
             "two uses",
         ),
@@ -218,6 +225,16 @@ def test_a_model_knows_the_kinds_of_a_file_that_lacks_a_category(tmp_path, path_
         [brand, tag, *fill, MISSING, MISSING, *fill[:3]],
     ]
     assert lists.context_ids.tolist() == [[MISSING, MISSING, *fill[:3]]]
+
+
+def test_the_name_of_the_query_may_be_a_text(tmp_path, path_taken):
+    named = {"text_columns": ["query_id"], "context_columns": ["query_id"]}
+    schema = data.ElwcSchema(["price"], **named, text_words=2)
+    protos = [elwc([row()], query_id=[b"Red hat"]), elwc([row()], query_id=[b"shoe"])]
+    lists = data.read_elwc(write(tmp_path / "a", protos), schema=schema)
+    assert lists.query_ids == ["Red hat", "shoe"]
+    red, hat, shoe = of_values([b"red", b"hat", b"shoe"])
+    assert lists.context_ids.tolist() == [[red, hat], [shoe, FILL]]
 
 
 def test_the_graph_of_an_export_reads_the_same_ids(tmp_path):

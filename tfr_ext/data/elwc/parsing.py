@@ -84,7 +84,7 @@ class Parser:
             self._examples[schema.label_distribution] = unwanted
         if schema.doc_id:
             self._examples[schema.doc_id] = one_or_none(schema.doc_id, of_items)
-        if schema.query_id:
+        if schema.query_id and schema.query_id not in self._context:
             self._context[schema.query_id] = one_or_none(schema.query_id, of_lists)
         self._graphs: dict[bool, tf.types.experimental.ConcreteFunction] = {}
 
@@ -222,6 +222,8 @@ class Parser:
             ]
             if schema.query_id:
                 query_ids = context[schema.query_id]
+                if isinstance(query_ids, tf.RaggedTensor):  # It is a text, too.
+                    query_ids = query_ids.to_sparse()
                 made["query_ids"] = query_ids.values
                 made["query_shape"] = query_ids.dense_shape
                 made["named"] = query_ids.indices

@@ -89,10 +89,12 @@ class ElwcSchema:
         others = [self.label, self.doc_id, self.label_distribution, self.weight]
         names = [name for name in others if name]
         of_items, of_lists = self.categories
+        if self.query_id and self.query_id not in self.text_columns:
+            of_lists = [*of_lists, self.query_id]  # A text may be both.
         for kind, used in (
             ("features", [*self.features, *of_items, *names]),
-            ("context_features", [*self.context_features, *of_lists, self.query_id]),
-            ("category_columns", self.category_columns),
+            ("context_features", [*self.context_features, *of_lists]),
+            ("category_columns", self.encoded),
             ("text_columns", self.text_columns),
         ):
             given = getattr(self, kind)

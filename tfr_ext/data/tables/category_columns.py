@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -267,14 +268,8 @@ def _word_ids(series: Any, feature: Feature) -> np.ndarray:
 
     texts = np.empty(len(series), object)
     for row, value in enumerate(series):
-        several = isinstance(value, (list, tuple, np.ndarray))
-        values = [x for x in (value if several else [value])]
-        try:
-            texts[row] = b" ".join(
-                b"" if row_arrays.is_missing(x) else _text(x, feature) for x in values
-            )
-        except ValueError as error:
-            raise RowError(f"column {series.name!r} is {error}", row) from None
+        tokens = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+        texts[row] = b" ".join(_token(x, series.name, row) for x in tokens)
     codes, distinct = pandas.factorize(texts)
     found, lengths, invalid = of_texts(distinct, feature.width)
     for wrong, problem in (
@@ -288,6 +283,17 @@ def _word_ids(series: Any, feature: Feature) -> np.ndarray:
                 f"{problem} are used."
             )
     return found[codes]
+
+
+def _token(value: Any, column: str, row: int) -> bytes:
+    """Returns the bytes of a text, or of a number as files have it."""
+    if isinstance(value, bytes):
+        return value
+    if row_arrays.is_missing(value):
+        return b""
+    if not isinstance(value, (str, Number)):
+        raise RowError(f"column {column!r} is {value!r}, expected a text", row)
+    return str(value).encode("utf-8", "surrogatepass")
 
 
 def _text(value: Any, feature: Feature) -> bytes:

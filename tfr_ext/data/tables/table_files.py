@@ -226,7 +226,7 @@ def _read_frames(
             if len(part):
                 # The index of a frame is a column in the file; as floats, long ids
                 # beside missing ones would be others.
-                exact = bool(columns.categories)
+                exact = bool(columns.encoded)
                 yield part.to_pandas(ignore_metadata=True, integer_object_nulls=exact)
 
 

@@ -47,7 +47,8 @@ class Codes:
         """Returns the codes of training lists; None if all features are numbers.
 
         Raises:
-            ValueError: If items have several values of a category.
+            ValueError: If items have several values of a category, or a text has no
+                other to be compared with.
         """
         if train.spec is None or train.spec.is_numeric:
             return None
@@ -56,6 +57,14 @@ class Codes:
                 raise ValueError(
                     f"Category {feature.name!r} has up to {feature.width} values, and "
                     "trees take one. Leave it out of `category_columns`."
+                )
+        paired = {x.name for pair in pairs(train.spec.encoded()) for x in pair}
+        for feature in train.spec.encoded():
+            if feature.kind == "text" and feature.name not in paired:
+                raise ValueError(
+                    f"Text {feature.name!r} says nothing to trees, which take what a "
+                    "text of the context and one of items share. Leave it out of "
+                    "`text_columns`, or name a text in `context_columns`."
                 )
         return cls(train.spec, categories.vocabularies([train]))
 
