@@ -25,6 +25,7 @@ SEQUENCES = {
     "feature_transforms": ("log1p,standard", ("log1p", "standard")),
     "metrics": ("ndcg_5, map", ("ndcg_5", "map")),
     "categories": ("brand, size", ("brand", "size")),
+    "texts": ("title, words", ("title", "words")),
     "context": ("query, user", ("query", "user")),
 }
 MAPPINGS = ("loss_params", "settings")

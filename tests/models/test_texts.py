@@ -110,8 +110,9 @@ def test_there_need_be_no_pairs(name, tmp_path):
     given = {"texts": [name], "context": [name] if name == "words" else []}
     lists = data.RankingLists.from_dataframe(frame, "y", "q", **given)
     known = models.vocabularies([lists], min_count=1)
-    builder = models.model_builder(1, models.MLPScorer([4]), None, lists.spec, known)
-    model = builder.build()
+    tf.keras.utils.set_random_seed(1)
+    scorer = models.MLPScorer([16], activation="tanh")
+    model = models.model_builder(1, scorer, None, lists.spec, known).build()
     assert texts.MATCH not in models.encoded_inputs(lists.spec, known)[2]
     scores = data.score_lists(model, lists, 2)
     assert np.isfinite(scores).all() and len({*scores.tolist()}) == 4

@@ -34,9 +34,9 @@ def matches(query: tf.Tensor, text: tf.Tensor, query_idf: tf.Tensor) -> tf.Tenso
         query_idf: the idf of each word of the query, `[batch, words]`.
 
     Examples:
-        >>> query, text = tf.constant([[7, 8]]), tf.constant([[[8, 5, 6, -2]]])
-        >>> matches(query, text, tf.constant([[1.0, 3.0]])).numpy().round(3).tolist()
-        [[[0.5, 0.75, 0.333, 1.0]]]
+        >>> query, text = tf.constant([[7, 8]]), tf.constant([[[8, 5, -2]]])
+        >>> matches(query, text, tf.constant([[1.0, 3.0]])).numpy().tolist()
+        [[[0.5, 0.75, 0.5, 1.5]]]
     """
     idf = tf.where(query >= 0, query_idf, 0)
     each = tf.stack([tf.cast(query >= 0, idf.dtype), idf])  # [2, batch, words]
@@ -174,10 +174,11 @@ def encoded_inputs(
 
     Examples:
         >>> import pandas
+        >>> from tfr_ext import data, models
         >>> df = pandas.DataFrame({"query": [1, 1], "brand": ["a", "b"], "y": [1, 0]})
-        >>> lists = RankingLists.from_dataframe(
+        >>> lists = data.RankingLists.from_dataframe(
         ...     df, "y", "query", categories=["brand"])
-        >>> inputs, _, items = encoded_inputs(lists.spec, vocabularies([lists]))
+        >>> inputs, _, items = encoded_inputs(lists.spec, models.vocabularies([lists]))
         >>> sorted(inputs), [tuple(x.shape) for x in items.values()]
         (['ids', 'mask'], [(None, None, 4)])
     """
