@@ -191,7 +191,8 @@ def _inputs_of(num_features: int, about: Any) -> list[Input]:
             most = each["width"] * (each["kind"] == "category")
             axes += ["values"] * (most > 1)
             name = key if name == numbers else name
-            found.append(Input(name, key, axes, 0, each["is_integer"] and most, most))
+            is_integer = most > 0 and each["is_integer"]  # A text may have several.
+            found.append(Input(name, key, axes, 0, is_integer, most))
     if num_features < 1 and not any("list" in x.axes for x in found[1:]):
         raise ValueError
     return found[num_features < 1 :]

@@ -1,6 +1,7 @@
 """Vocabularies and embeddings of categories, by loops, and the models that use them."""
 
 import collections
+import dataclasses
 
 import numpy as np
 import pandas
@@ -128,6 +129,20 @@ def test_a_category_that_is_an_id_is_told(value, told, pieces, capsys):
     printed = capsys.readouterr()
     printed = printed.out + printed.err
     assert f"Category {told}" in printed if told else not printed
+
+
+def test_lists_may_be_empty():
+    lists = people(40)
+    splits = np.insert(lists.row_splits, [0, 20, 41], [0, lists.row_splits[20], 200])
+    context = np.insert(lists.context_ids, [0, 20, 40], FILL, axis=0)
+    names = [str(number) for number in range(43)]
+    more = dataclasses.replace(
+        lists, row_splits=splits, query_ids=names, context_ids=context
+    )
+    found, expected = models.vocabularies(more), models.vocabularies(lists)
+    for name in expected:
+        np.testing.assert_array_equal(found[name].keys, expected[name].keys)
+    assert models.vocabularies(lists.select([]))["brand"].keys.tolist() == []
 
 
 def test_more_values_than_can_be_counted_are_refused(monkeypatch):

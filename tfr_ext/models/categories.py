@@ -180,7 +180,8 @@ def vocabularies(
     for piece in [lists] if isinstance(lists, RankingLists) else lists:
         if piece.spec is None or piece.spec.is_numeric:
             break
-        num_lists += piece.num_lists
+        starts = piece.row_splits[:-1][piece.lengths > 0]  # A list may be empty.
+        num_lists += len(starts)
         for feature, ids in columns(piece):
             name = feature.name
             features[name] = feature
@@ -189,7 +190,7 @@ def vocabularies(
                 ids = np.sort(ids, axis=1)
                 ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = FILL
             elif not feature.context:
-                ends = (f.reduceat(ids, piece.row_splits[:-1]) for f in _LEAST_AND_MOST)
+                ends = (f.reduceat(ids, starts) for f in _LEAST_AND_MOST)
                 of_one[name] += int(np.equal(*ends).all(axis=1).sum())
             values, counts = np.unique(ids[ids >= 0], return_counts=True)
             if name in found:
@@ -206,10 +207,9 @@ def vocabularies(
             found[name] = values, counts
     kept = {}
     for name, (values, counts) in found.items():
-        is_text = features[name].kind == "text"
         once = (counts == 1).sum() / max(1, counts.sum())
-        if is_text:
-            pass
+        if features[name].kind == "text":
+            pass  # No word is an id.
         elif once > _MOST_ONCE and counts.sum() >= _JUDGED_FROM:
             messages.warn(
                 f"Category {name!r}: {once:.0%} of its values in training occur once, "
