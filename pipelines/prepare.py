@@ -39,7 +39,7 @@ FLAGS = flags.FLAGS
 # other data flags are left to training.
 _SOURCE = re.compile(
     "dataset|.*_path|.*_fraction|data_dir|manual_dir|num_features|missing|text_words"
-    "|(data_)?seed"
+    "|embedding_inputs|(data_)?seed"
 )
 _MOST_USED = (
     *("output_dir", "dataset", "train_path", "valid_path", "test_path"),

@@ -19,9 +19,9 @@ class RankingClient(abc.ABC):
     Attributes:
         target: the server and the model.
         version: the number of the version that answered when the client connected.
-        num_features: number of features that the model takes, without categories.
-        inputs: names of the categories that it takes.
-        about: its `features` and `inputs`, as in `model.json`; None without categories.
+        num_features: number of features that the model takes as `float_features`.
+        inputs: names of its other features.
+        about: its `features` and `inputs`, as in `model.json`; None without others.
     """
 
     def __init__(self, target: answers.Target):
@@ -99,10 +99,11 @@ class RankingClient(abc.ABC):
 
         Args:
             features: numbers `[batch, list, features]`; or a mapping of these, as
-                `float_features`, and of the values of each category by its name:
+                `float_features`, and of the values of each other feature by its name:
                 `[batch, list]`, of the context `[batch]`, with one axis more for
-                several values. A value is a text, bytes or a whole number; '' and None
-                are missing. Lists of a mapping may have different lengths.
+                several values, or for the numbers of an embedding. Other values are
+                texts, bytes or whole numbers; '' and None are missing. Lists of a
+                mapping may have different lengths.
             mask: `[batch, list]`, True at real items; all items are real by default.
 
         Raises:
@@ -190,9 +191,11 @@ def _inputs_of(num_features: int, about: Any) -> list[Input]:
             axes = ["batch"] + ["list"] * (not each["context"])
             most = each["width"] * (each["kind"] == "category")
             axes += ["values"] * (most > 1)
+            width = each["width"] * (each["kind"] == "embedding")
+            axes += ["features"] * (width > 0)
             name = key if name == numbers else name
             is_integer = most > 0 and each["is_integer"]  # A text may have several.
-            found.append(Input(name, key, axes, 0, is_integer, most))
+            found.append(Input(name, key, axes, width, is_integer, most))
     if num_features < 1 and not any("list" in x.axes for x in found[1:]):
         raise ValueError
     return found[num_features < 1 :]

@@ -1,4 +1,4 @@
-"""Requests that name their inputs: numbers, and the values of categories."""
+"""Requests that name their inputs: numbers, categories, texts and embeddings."""
 
 from __future__ import annotations
 
@@ -100,6 +100,8 @@ def _parts(value: Any, of: Input, axes: Sequence[str], where: str) -> Any:
             return _text(value, of, where)
         tokens = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
         return b" ".join(_text(x, of, where) for x in tokens)
+    if axes[0] == "features" and of.name != FEATURES and value is None:
+        return np.zeros(of.width, np.float32)  # An embedding that is missing.
     is_one = isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__")
     if is_one and axes[0] == "values":
         value, is_one = [value], False
@@ -107,15 +109,21 @@ def _parts(value: Any, of: Input, axes: Sequence[str], where: str) -> Any:
         expected = f"expected a list, as {of.name!r} is [{', '.join(of.axes)}]"
         raise ValueError(f"{where} is {value!r}, {expected}.")
     if axes[0] == "features":
-        try:
-            row = np.ma.filled(np.ma.array(value, np.float32), np.nan)
-        except (TypeError, ValueError):
-            row = np.zeros(0)
-        if row.shape != (of.width,):
-            raise ValueError(f"{where} is {value!r}, expected {of.width} numbers.")
-        return row
+        return _numbers(value, of, where)
     found = [_parts(x, of, axes[1:], f"{where}[{i}]") for i, x in enumerate(value)]
     return [x for x in found if x] if axes[0] == "values" else found
+
+
+def _numbers(value: Any, of: Input, where: str) -> np.ndarray:
+    """Returns the numbers of an item, or of an embedding."""
+    try:
+        row = np.ma.filled(np.ma.array(value, np.float32), np.nan)
+    except (TypeError, ValueError):
+        row = np.zeros(0)
+    finite = "" if of.name == FEATURES else "finite "
+    if row.shape != (of.width,) or (finite and not np.isfinite(row).all()):
+        raise ValueError(f"{where} is {value!r}, expected {of.width} {finite}numbers.")
+    return row
 
 
 def _text(value: Any, of: Input, where: str) -> bytes:

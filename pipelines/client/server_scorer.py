@@ -153,6 +153,7 @@ class ServerScorer:
         if self._client.about is not None:
             self.spec = FeatureSpec.from_json(self._client.about["features"])
             self.feature_names = self.spec.feature_names
+            self.num_features = self.spec.num_features
 
     def close(self) -> None:
         """Closes the connection."""

@@ -16,11 +16,13 @@ from tfr_ext.serving import exporter, parity
 TINY = {"loss": "list_net_loss", "hidden_sizes": (4,), "num_epochs": 2}
 NAMES = ["brand", "shop", "arrow", "size", "tags", "user"]
 TEXTS = ["title", "words"]
+EMBEDDINGS = ["face", "wish"]
+NUMBERS_ONLY = {"categories": (), "texts": (), "embeddings": (), "context": ()}
 SIZE = 5
 
 
 def frame(queries=30, seed=0):
-    """Seven kinds of columns, and labels that brands and users decide."""
+    """Nine kinds of columns, and labels that brands and users decide."""
     rng = np.random.default_rng(seed)
     n = queries * SIZE
     brand, user = rng.integers(0, 8, n), np.repeat(rng.integers(0, 3, queries), SIZE)
@@ -37,8 +39,11 @@ def frame(queries=30, seed=0):
             "user": [f"u{x}" for x in user],
             "title": [f"A {x} of brand{y}" for x, y in zip(shops, brand)],
             "words": [f"some BRAND{x}, S{x}" for x in user],
+            "face": [*rng.normal(size=[n, 3])],
+            "wish": [*np.repeat(rng.normal(size=[queries, 3]), SIZE, axis=0).tolist()],
         }
     )
+    df.at[1, "face"] = None
     return df, (brand % 3 == user).astype(int) + (df.price > 1)
 
 
@@ -47,7 +52,7 @@ def ranker(**params):
         **{
             **TINY,
             **{"query": "query", "categories": NAMES, "texts": TEXTS},
-            "context": ["user", "words"],
+            **{"embeddings": EMBEDDINGS, "context": ["user", "words", "wish"]},
             **params,
         }
     )
@@ -74,8 +79,8 @@ def vocabulary_of(model):
 def test_what_was_learnt_is_saved_loaded_and_pickled(fitted, tmp_path):
     first, df, _ = fitted
     scores = first.predict(df)
-    assert [*first.feature_names_in_] == ["price", *NAMES, *TEXTS]
-    assert first.n_features_in_ == 9
+    assert [*first.feature_names_in_] == ["price", *NAMES, *TEXTS, *EMBEDDINGS]
+    assert first.n_features_in_ == 11
     first.save(str(tmp_path))
     loaded = tfr_ext.Ranker.load(str(tmp_path))
     pickled = pickle.loads(pickle.dumps(first))
@@ -89,7 +94,7 @@ def test_what_was_learnt_is_saved_loaded_and_pickled(fitted, tmp_path):
 
 def test_a_ranker_of_numbers_saves_no_kinds(tmp_path):
     df, y = frame()
-    plain = ranker(categories=(), texts=(), context=()).fit(df[["query", "price"]], y)
+    plain = ranker(**NUMBERS_ONLY).fit(df[["query", "price"]], y)
     plain.save(str(tmp_path))
     assert "spec_" not in (tmp_path / "ranker.json").read_text()
     assert not hasattr(plain, "spec_") and plain.n_features_in_ == 1
@@ -101,7 +106,7 @@ def test_brands_help_where_they_decide():
     params = {"num_epochs": 60, "learning_rate": 0.01, "hidden_sizes": (16,)}
     with_brands = ranker(**params).fit(df, y).score(new, wanted)
     columns = ["query", "price"]
-    without = ranker(**params, categories=(), texts=(), context=())
+    without = ranker(**params, **NUMBERS_ONLY)
     without = without.fit(df[columns], y).score(new[columns], wanted)
     assert with_brands > without + 0.05
 
@@ -126,7 +131,9 @@ def test_auto_finds_them(fitted):
     )
     assert [x.name for x in found.spec_.encoded(True)] == ["user", "words"]
     with pytest.raises(ValueError, match="'brand' is 'b6', expected a number"):
-        ranker(categories=(), texts=(), context=()).fit(df[["query", "brand"]], y)
+        ranker(**NUMBERS_ONLY).fit(df[["query", "brand"]], y)
+    with pytest.raises(ValueError, match="'face' has lists of numbers: name it in `em"):
+        ranker(categories="auto", embeddings=()).fit(df, y)
 
 
 def test_new_and_missing_values_share_a_score_each(fitted):
@@ -162,8 +169,12 @@ def request(df):
     inputs |= {name: inputs[name][:, 0] for name in ("user", "words")}
     tags = [[*tags, *[""] * 5][:5] for tags in df["tags"]]
     inputs["tags"] = tf.reshape(tf.constant(tags), [*shape, 5])
+    zero = [0.0] * 3  # A missing one.
+    faces = np.float32([zero if x is None else x for x in df["face"]])
+    wishes = np.float32(df["wish"].tolist())[::SIZE]
     prices = df["price"].to_numpy(np.float32).reshape([*shape, 1])
-    return {**inputs, "float_features": tf.constant(prices)}
+    numbers = {"face": faces.reshape([*shape, 3]), "wish": wishes}
+    return {**inputs, **numbers, "float_features": tf.constant(prices)}
 
 
 def protos(df):
@@ -177,9 +188,13 @@ def protos(df):
                 [rows[name].iloc[0]] if name == "user" else rows[name].iloc[0].split()
             )
             feature.bytes_list.value.extend(x.encode() for x in values)
+        wish = elwc.context.features.feature["wish"]
+        wish.float_list.value.extend(rows["wish"].iloc[0])
         for _, row in rows.iterrows():
             features = elwc.examples.add().features.feature
             features["price"].float_list.value.append(row["price"])
+            if row["face"] is not None:
+                features["face"].float_list.value.extend(row["face"])
             features["size"].int64_list.value.append(row["size"])
             features["tags"].bytes_list.value.extend(x.encode() for x in row["tags"])
             for name in ("brand", "shop", "arrow", "title"):
@@ -194,7 +209,9 @@ def test_an_export_scores_texts_ids_and_protos_alike(fitted, version):
     lists = first._lists(df, y, None, None)
     expected = parity.around(first.predict(df), lists, parity.TOLERANCE)
     scorer = exporter.load_scorer(version)
-    assert scorer.spec == first.spec_ and scorer.feature_names == ["price"]
+    assert scorer.spec == first.spec_ and scorer.feature_names == [
+        *("price", "face[0]", "face[1]", "face[2]", "wish[0]", "wish[1]", "wish[2]")
+    ]
     parity.check(lists, scorer.scores(lists, 7), expected, "training")
     served = tf.saved_model.load(version).signatures
     texts, whole = request(df), tf.ones([30, SIZE], tf.bool)
@@ -224,6 +241,8 @@ def test_an_export_scores_texts_ids_and_protos_alike(fitted, version):
         {"brand": lambda x: x[:, :2]},
         {"user": lambda x: x[:3]},
         {"float_features": lambda x: x * np.nan},
+        {"face": lambda x: x + np.inf},
+        {"wish": lambda x: x[:3]},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -256,7 +275,7 @@ def test_it_works_in_a_grid_search():
     [
         {
             **{"mixed_precision": "bfloat16", "text_words": 3},
-            **{"vocabulary_size": 3, "min_count": 5},
+            **{"vocabulary_size": 3, "min_count": 5, "embedding_inputs": True},
         },
         pytest.param({"jit_compile": True}, marks=pytest.mark.grid),
         pytest.param({"ensemble": "rank"}, marks=pytest.mark.grid),
@@ -285,12 +304,19 @@ def test_settings_of_training(settings, tmp_path):
     ("params", "told"),
     [
         ({"categories": ["colour"]}, "no column 'colour'"),
-        ({"context": ["brand"]}, "query '0', expected one value a list"),
+        ({"context": ["brand", "wish"]}, "query '0', expected one value a list"),
         ({"context": ["query"]}, "'query' is named as context, but is no feature"),
         (
             {"categories": [*NAMES, "price"]},
             "'price' is .*, expected a text",
         ),
+        (
+            {"embeddings": ["face"], "context": ()},
+            "'face' says nothing: .* of the cont",
+        ),
+        ({"embeddings": ["price"]}, "'price' is no embedding: its first value is -0.5"),
+        ({"texts": EMBEDDINGS}, "Column 'face' has two uses"),
+        ({"embeddings": "face"}, "`embeddings` must be .* Received: 'face'"),
     ],
 )
 def test_what_is_wrong_is_told(params, told):
@@ -307,3 +333,12 @@ def test_a_column_that_is_gone_is_told(fitted):
         first.predict(df[["price"]].to_numpy(), group=[SIZE] * 30)
     with pytest.raises(ValueError, match="'size' is 40.5, expected a text or a whole"):
         first.predict(df.assign(size=40.5))
+    wrong = df.assign(face=[*df["face"][:-1], [1.0, np.nan, 2.0]])
+    with pytest.raises(
+        ValueError, match=r"149 .* is \[1.0, nan, 2.0\], expected a list"
+    ):
+        first.predict(wrong)
+    with pytest.raises(
+        ValueError, match="'wish' is .* of query '0', expected one value"
+    ):
+        first.predict(df.assign(wish=df["face"].where(df.index != 1, df["wish"])))

@@ -26,6 +26,7 @@ SEQUENCES = {
     "metrics": ("ndcg_5, map", ("ndcg_5", "map")),
     "categories": ("brand, size", ("brand", "size")),
     "texts": ("title, words", ("title", "words")),
+    "embeddings": ("image, query", ("image", "query")),
     "context": ("query, user", ("query", "user")),
 }
 MAPPINGS = ("loss_params", "settings")

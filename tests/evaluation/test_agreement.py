@@ -322,3 +322,11 @@ def test_an_infinite_gain_is_told():
     np.testing.assert_array_equal(values["ndcg"][1], 1)
     with pytest.raises(ValueError, match="dcg is infinite: the gain of label 2000"):
         evaluation.per_query(lists, np.ones(3), ["dcg"])
+
+
+def test_lists_of_later_batches_are_not_read_before(monkeypatch):
+    """New memory may hold infinity; 70,000 items are more than one batch."""
+    lists = make_lists([20] * 3500)
+    monkeypatch.setattr(np, "empty", lambda shape: np.full(shape, np.inf))
+    found = evaluation.per_query(lists, np.arange(70_000.0), ["mrr"])["mrr"]
+    assert np.isfinite(found).all()

@@ -156,6 +156,32 @@ def test_what_texts_share_decides_where_there_is_nothing_else(library, tmp_path)
     )
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("as_input", [False, True])
+def test_cosines_decide_where_there_is_nothing_else(library, as_input, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = table(200)[["query", "label"]]
+    size, wish = len(frame), np.repeat(rng.normal(size=[200, 4]), 10, axis=0)
+    vectors = wish * (2.0 * frame["label"].to_numpy()[:, None] - 1)
+    vectors = (vectors + 0.3 * rng.normal(size=[size, 4])) * rng.uniform(
+        1, 9, [size, 1]
+    )
+    frame = frame.assign(vector=[*vectors], wish=[*wish])
+    columns = {"embeddings": ["vector", "wish"], "context": ["wish"]}
+    lists = lists_of(frame, **columns, embedding_inputs=as_input)
+    result = trained(lists, tmp_path / "run", library)
+    assert result.metrics["test"]["ndcg_5"] > 0.98
+    found = rows(lists, result.model.codes)
+    assert found.shape[1] == 1 + 8 * as_input == result.model.codes.num_numbers
+    both = (vectors * wish).sum(axis=1)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(wish, axis=1)
+    np.testing.assert_allclose(found[:, -1], both / lengths, rtol=1e-5, atol=1e-6)
+    scorer = loaded_scorers.load_scorer(result.model_dir)
+    np.testing.assert_array_equal(
+        scorer.scores(lists, 8), result.model.score_lists(lists)
+    )
+
+
 def test_a_text_alone_is_refused(tmp_path):
     frame = table()[["query", "label", "price"]].assign(title="The")
     with pytest.raises(ValueError, match="'title' says nothing to trees"):

@@ -246,5 +246,5 @@ def test_categories_are_refused_by_name(tfr):
 
     df = pandas.DataFrame({"q": [1, 1], "y": [1, 0], "brand": ["a", "b"], "x": [1, 2]})
     lists = data.RankingLists.from_dataframe(df, "y", "q", categories=["brand"])
-    with pytest.raises(ValueError, match="take numbers only, .* categories: brand"):
+    with pytest.raises(ValueError, match="take numbers only, .* are none: brand"):
         tfr_ext.tfr.ListsDatasetBuilder(lists, lists, batch_size=8, seed=1)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-KINDS = ("number", "category", "text")
+KINDS = ("number", "category", "text", "embedding")
 MOST_VALUES, TEXT_WORDS = 8, 16
 """How many values of a category an item has at most, and how many words of a text by
 default."""
@@ -18,12 +18,15 @@ class Feature:
 
     Attributes:
         name: its name, such as that of a column.
-        kind: 'number', 'category' or 'text'.
+        kind: 'number', 'category', 'text' or 'embedding': the vector of a text or
+            image, made elsewhere.
         context: whether it is of the list (a query, a user), not of the item.
         width: how many numbers it has; of a category, the most values of one item; of
             a text, the most words.
         is_integer: whether its values are whole numbers: int64 in protos; the value of
             a category is then its decimal text.
+        as_input: whether a model takes the numbers of an embedding, not only its
+            cosine with another.
     """
 
     name: str
@@ -31,6 +34,7 @@ class Feature:
     context: bool = False
     width: int = 1
     is_integer: bool = False
+    as_input: bool = False
 
     @property
     def has_several(self) -> bool:
@@ -62,27 +66,69 @@ class FeatureSpec:
 
     features: tuple[Feature, ...]
 
+    def _of(self, *kinds: str) -> list[Feature]:
+        """Returns the features of some kinds: of the items, then of the context."""
+        found = [feature for feature in self.features if feature.kind in kinds]
+        return sorted(found, key=lambda feature: feature.context)
+
     @property
     def numbers(self) -> list[Feature]:
         """The features that are numbers: those of the items, then of the context."""
-        numbers = [feature for feature in self.features if feature.kind == "number"]
-        return sorted(numbers, key=lambda feature: feature.context)
+        return self._of("number")
+
+    @property
+    def embeddings(self) -> list[Feature]:
+        """The embeddings, whose numbers follow all others, in the same order."""
+        return self._of("embedding")
+
+    @property
+    def number_names(self) -> list[str]:
+        """A name for each number that is of no embedding."""
+        return [column for feature in self.numbers for column in feature.columns]
 
     @property
     def feature_names(self) -> list[str]:
         """A name for each number."""
-        return [column for feature in self.numbers for column in feature.columns]
+        embeddings = [column for one in self.embeddings for column in one.columns]
+        return self.number_names + embeddings
+
+    @property
+    def num_numbers(self) -> int:
+        """How many numbers precede those of embeddings."""
+        return sum(feature.width for feature in self.numbers)
 
     @property
     def num_features(self) -> int:
         """How many numbers an item has, with those of its context."""
-        return sum(feature.width for feature in self.numbers)
+        return sum(x.width for x in (*self.numbers, *self.embeddings))
 
     def encoded(self, context: bool | None = None) -> list[Feature]:
         """Returns what has ids: of items, of the context, or of both in turn."""
-        found = [feature for feature in self.features if feature.kind != "number"]
-        found = sorted(found, key=lambda feature: feature.context)
+        found = self._of("category", "text")
         return [x for x in found if context is None or x.context == context]
+
+    def slices(self) -> list[tuple[Feature, slice]]:
+        """Returns each embedding with the places of its numbers."""
+        found, start = [], self.num_numbers
+        for one in self.embeddings:
+            found.append((one, slice(start, start + one.width)))
+            start += one.width
+        return found
+
+    def pairs(self, kind: str) -> list[tuple[Feature, Feature]]:
+        """Returns each text or embedding of the context with each of the items.
+
+        Embeddings must be as wide as each other.
+        """
+        context, items = (
+            [x for x in self._of(kind) if x.context is of] for of in (True, False)
+        )
+        return [
+            (query, item)
+            for query in context
+            for item in items
+            if kind == "text" or query.width == item.width
+        ]
 
     @property
     def num_ids(self) -> int:
@@ -97,16 +143,16 @@ class FeatureSpec:
     @property
     def is_numeric(self) -> bool:
         """Whether all features are numbers."""
-        return not self.encoded()
+        return not (self.encoded() or self.embeddings)
 
     @property
     def inputs(self) -> list[tuple[Feature, str]]:
-        """Each category and text, and the name of its input of a request.
+        """Each feature that is no number, and the name of its input of a request.
 
         It is the feature's where that is an identifier and means nothing else.
         """
         found = []
-        for number, feature in enumerate(self.encoded(), 1):
+        for number, feature in enumerate((*self.encoded(), *self.embeddings), 1):
             name = feature.name
             plain = name.isascii() and name.isidentifier()
             if not plain or name in _RESERVED or name.startswith("feature_"):

@@ -13,6 +13,7 @@ from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.tables import category_columns, frames, row_arrays
 
 _AUTO: Any = category_columns.AUTO
+_NO_COLUMNS: Any = (), [], _AUTO
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,9 +122,11 @@ class RankingLists:
         missing: bool = False,
         categories: Sequence[str] | str = (),
         texts: Sequence[str] = (),
+        embeddings: Sequence[str] = (),
         context: Sequence[str] = (),
         spec: FeatureSpec | None = None,
         text_words: int = TEXT_WORDS,
+        embedding_inputs: bool = False,
     ) -> RankingLists:
         """Makes lists from arrays with one row per item.
 
@@ -148,9 +151,11 @@ class RankingLists:
                 takes them whose training had some.
             categories: columns of a data frame, see `from_dataframe`.
             texts: columns of a data frame, see `from_dataframe`.
+            embeddings: columns of a data frame, see `from_dataframe`.
             context: columns of a data frame, see `from_dataframe`.
-            spec: what the columns are, as other lists know it, in place of all three.
+            spec: what the columns are, as other lists know it, in place of all four.
             text_words: see `from_dataframe`.
+            embedding_inputs: see `from_dataframe`.
 
         Raises:
             ValueError: If shapes do not fit each other, both or neither of `group` and
@@ -166,11 +171,6 @@ class RankingLists:
             >>> RankingLists.from_arrays(
             ...     lists.features, lists.labels, group=[2, 1], weight=[3, 0.5]).weights
             array([3. , 3. , 0.5], dtype=float32)
-            >>> RankingLists.from_arrays(np.eye(3), [1, 0, 2], qid=[7, 8, 7])
-            Traceback (most recent call last):
-            tfr_ext.data.tables.row_arrays.RowError: Row 2 (from 0): query '7' began in
-            row 0 and other rows came between; the rows of a query must be next to each
-            other: sort them by `qid`.
         """
         if feature_names is not None:
             where = " in `feature_names`"
@@ -181,25 +181,26 @@ class RankingLists:
                 if categories != _AUTO:
                     categories = frames.named_columns(frame, categories, "categories")
                 texts = frames.named_columns(frame, texts, "texts")
-                named = categories, texts, frames.column_names(context, " in `context`")
-                spec = category_columns.spec_of(frame, *named, text_words)
-            names = list(frame.columns)
+                embeddings = frames.named_columns(frame, embeddings, "embeddings")
+                context = frames.column_names(context, " in `context`")
+                named = categories, texts, embeddings, context, text_words
+                spec = category_columns.spec_of(frame, *named, embedding_inputs)
+            columns = names = list(frame.columns)
             if spec is not None:
-                names = spec.feature_names
+                columns, names = spec.number_names, spec.feature_names
                 frames.check_columns(frame.columns, [x.name for x in spec.features])
-            features = frames.matrix(frame, names, missing)
+            features = frames.matrix(frame, columns, missing, spec)
             feature_names = feature_names or tuple(names)
-        elif spec or texts or context or categories not in ((), [], _AUTO):
+        elif spec or texts or embeddings or context or categories not in _NO_COLUMNS:
             raise ValueError(
-                "`X` must be a data frame, since `categories`, `texts` and `context` "
-                f"name its columns. Received: {type(X).__name__}."
+                "`X` must be a data frame, since `categories`, `texts`, `embeddings` "
+                f"and `context` name its columns. Received: {type(X).__name__}."
             )
         else:
             features = row_arrays.matrix(X, feature_names, missing)
         made = row_arrays.fields(features, y, group, qid, weight, doc_ids, query_ids)
         if spec is not None:
-            splits, query_ids = made["row_splits"], made["query_ids"]
-            made |= category_columns.fields(frame, spec, splits, query_ids)
+            made |= category_columns.fields(frame, spec, made)
         return cls(**made, feature_names=feature_names)
 
     @classmethod
@@ -214,8 +215,10 @@ class RankingLists:
         missing: bool = False,
         categories: Sequence[str] | str = (),
         texts: Sequence[str] = (),
+        embeddings: Sequence[str] = (),
         context: Sequence[str] = (),
         text_words: int = TEXT_WORDS,
+        embedding_inputs: bool = False,
     ) -> RankingLists:
         """Makes lists from a data frame with one row per item.
 
@@ -235,8 +238,12 @@ class RankingLists:
                 of up to 8 of them; 'auto' for all columns of the types category and
                 string. Their values become `ids`.
             texts: columns of texts, such as titles, whose words count; `query` may be.
+            embeddings: columns of lists or arrays of numbers, as an encoder made them
+                of texts or images; a missing one is 0. A model takes the cosine of each
+                of the context with each of the items.
             context: features with one value a list: of the query, user or device.
             text_words: how many words of a text are used.
+            embedding_inputs: whether a model takes the numbers of embeddings too.
 
         Returns:
             The lists, whose `feature_names` are those of the columns of numbers.
@@ -260,19 +267,13 @@ class RankingLists:
             (('price', 'in_stock'), [[20.0, 1.0], [35.5, 0.0], [9.0, 1.0]])
             >>> lists.lengths.tolist()
             [2, 1]
-            >>> lists = RankingLists.from_dataframe(
-            ...     df, label="clicked", query="query", categories=["title"])
-            >>> lists.features.shape, lists.ids.shape
-            ((3, 2), (3, 1))
         """
         frame = frames.as_frame(df)
         is_auto = categories == _AUTO
         columns = frames.Columns(
             *(label, query, features, weight, doc_id, missing),
-            categories=() if is_auto else categories,
-            texts=texts,
-            context=context,
-            text_words=text_words,
+            *(() if is_auto else categories, texts, embeddings, context),
+            *(text_words, embedding_inputs),
         )
         if is_auto:
             named = category_columns.found(frame, columns.used)
@@ -290,15 +291,13 @@ class RankingLists:
     ) -> RankingLists:
         """Makes the lists of a piece of a table; see `frames.fields`."""
         spec = columns.spec
-        if spec is None and (columns.encoded or columns.context):
+        if spec is None and (columns.named or columns.context):
             numbers = frames.find_features(frame, columns)
-            named = columns.categories, columns.texts, columns.context
-            spec = category_columns.features(frame, numbers, *named, columns.text_words)
-            columns = dataclasses.replace(columns, features=spec.feature_names)
+            spec = category_columns.features(frame, numbers, *columns.kinds)
+            columns = columns.of(spec)
         given = frames.fields(frame, columns, begun, row_before)
         if spec is not None:
-            splits, query_ids = given["row_splits"], given["query_ids"]
-            given |= category_columns.fields(frame, spec, splits, query_ids)
+            given |= category_columns.fields(frame, spec, given)
         return cls(**given)
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:

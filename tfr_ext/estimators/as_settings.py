@@ -22,7 +22,7 @@ _RENAMED = {
     "validation_fraction": "valid_fraction",
 }
 # Parameters that are not settings.
-_OWN = ("query", "settings", "categories", "texts", "context")
+_OWN = ("query", "settings", "categories", "texts", "embeddings", "context")
 _VERBOSE = ("silent", "bar", "line")
 # What the messages of training call settings, and what parameters are called.
 _WORDS = {

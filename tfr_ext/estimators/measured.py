@@ -160,8 +160,8 @@ class Measured:
         The values of a feature are permuted within each list, as only differences
         within a list can change a ranking; those of a feature that never changes
         within a list, such as the length of the query, between the lists. A category
-        is one feature, with all values of an item. Two features that say the same
-        share what they bring: either may seem to bring nothing.
+        is one feature, with all values of an item, and so is an embedding. Two features
+        that say the same share what they bring: either may seem to bring nothing.
 
         Args:
             X: features as `fit` takes them, better not those of `fit`.
@@ -243,8 +243,11 @@ class Measured:
 def _parts(lists: RankingLists) -> Iterator[tuple[Feature, np.ndarray]]:
     """Yields each number, all as of items, and then the rest, with their values."""
     names = lists.feature_names or range(1, lists.num_features + 1)
-    for column, name in enumerate(names):
+    spec = lists.spec
+    for column, name in enumerate(names if spec is None else spec.number_names):
         yield Feature(str(name)), lists.features[:, column : column + 1]
+    for feature, place in spec.slices() if spec else ():  # As of items, too.
+        yield dataclasses.replace(feature, context=False), lists.features[:, place]
     yield from categories.columns(lists)
 
 

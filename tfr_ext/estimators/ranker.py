@@ -101,6 +101,7 @@ class Ranker(Measured, BaseEstimator):
         model: str = "auto",
         categories: Sequence[str] | str = "auto",
         texts: Sequence[str] = (),
+        embeddings: Sequence[str] = (),
         context: Sequence[str] = (),
     ):
         """Initialises the ranker; `fit` checks the parameters.
@@ -150,6 +151,10 @@ class Ranker(Measured, BaseEstimator):
                 types category and string, () for none.
             texts: columns of a data frame that are texts, such as titles, whose words
                 count; `query` may be one.
+            embeddings: columns of a data frame whose cells are arrays or lists of
+                numbers, as an encoder made them; the model takes the cosine of each of
+                `context` with each of the items, and the numbers themselves with the
+                setting 'embedding_inputs'.
             context: columns of a data frame that have one value a query, such as a
                 user's segment or the query's words.
 
@@ -212,8 +217,10 @@ class Ranker(Measured, BaseEstimator):
             missing=keeps,
             categories=self.categories,
             texts=self.texts,
+            embeddings=self.embeddings,
             context=self.context,
             text_words=config.data.text_words or TEXT_WORDS,
+            embedding_inputs=bool(config.data.embedding_inputs),
         )
         spec, columns = lists.spec, lists.feature_names
         if spec is not None:

@@ -72,9 +72,11 @@ def lists(
     missing: bool = False,
     categories: Sequence[str] | str = (),
     texts: Sequence[str] = (),
+    embeddings: Sequence[str] = (),
     context: Sequence[str] = (),
     spec: FeatureSpec | None = None,
     text_words: int = TEXT_WORDS,
+    embedding_inputs: bool = False,
 ) -> RankingLists:
     """Returns rows as lists.
 
@@ -90,9 +92,11 @@ def lists(
         missing: whether features may be missing, and are then NaN.
         categories: the columns of a data frame that are categories, or 'auto'.
         texts: the columns of a data frame that are texts.
+        embeddings: the columns of a data frame that are embeddings.
         context: the columns of a data frame that have one value a list.
         spec: what the features are, if it is known.
         text_words: how many words of a text are used.
+        embedding_inputs: whether the model takes the numbers of embeddings too.
 
     Raises:
         ValueError: If the arguments do not fit each other, or all weights are 0.
@@ -101,6 +105,7 @@ def lists(
     with as_settings.in_words(words):
         X = taken(X, name)
         texts, context = _columns("texts", texts), _columns("context", context)
+        embeddings = _columns("embeddings", embeddings)
         column = query_of(X, query)
         if column is not None and (group is not None or qid is not None):
             raise ValueError(
@@ -138,9 +143,11 @@ def lists(
             missing=missing,
             categories=categories,
             texts=texts,
+            embeddings=embeddings,
             context=context,
             spec=spec,
             text_words=text_words,
+            embedding_inputs=embedding_inputs,
         )
         if found.weights is not None and not found.weights.any():
             raise ValueError(

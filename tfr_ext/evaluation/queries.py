@@ -253,7 +253,7 @@ def per_query(
                 tf.constant(labels), tf.constant(padded), tf.constant(mask)
             )
             results[name][chosen] = np.where(empty, np.nan, values)
-            if np.isinf(results[name]).any():
+            if np.isinf(results[name][chosen]).any():  # Others are not known yet.
                 raise ValueError(
                     f"{name} is infinite: the gain of label {largest:g} is too large "
                     "for a 64-bit float. `gain='linear'` has no such limit."

@@ -42,7 +42,7 @@ from tfr_ext.models.ranking_model import (
 )
 from tfr_ext.models.scorers import CompactScorer, ItemScorer
 from tfr_ext.models.self_attention import SelfAttention
-from tfr_ext.models.texts import Texts, encoded_inputs
+from tfr_ext.models.texts import Embeddings, Texts, encoded_inputs
 from tfr_ext.models.transforms.feature_transform import Concatenated, FeatureTransform
 from tfr_ext.models.transforms.fitted_transforms import FillMissing, Quantile, Standard
 from tfr_ext.models.transforms.transform_forms import (
@@ -76,6 +76,7 @@ __all__ = [
     "FeatureNoise",
     "FeatureTransform",
     "FeatureTransforms",
+    "Embeddings",
     "FillMissing",
     "FlattenItems",
     "ItemBatchNormalization",

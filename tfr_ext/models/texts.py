@@ -1,4 +1,4 @@
-"""Texts as inputs of models: embeddings of their words, and what texts share."""
+"""Inputs of models that are no numbers: words of texts, embeddings, their matches."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import tensorflow as tf
 
 from tfr_ext.core import which_keras
 from tfr_ext.data.batches.batching import CONTEXT_IDS, FEATURES, IDS, input_signature
-from tfr_ext.data.features import Feature, FeatureSpec
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.fingerprints import FILL
 from tfr_ext.models.categories import Category, Vocabulary
 from tfr_ext.models.scorers import EMBEDDED
 
 MATCH = "match"
 """The name of the numbers that compare texts, as a feature of items."""
+COSINES = "cosines"
+"""The name of the cosines of embeddings, as a feature of items."""
 NUM_MATCHES = 4
 """How many numbers `matches` returns for a pair of texts."""
 
@@ -65,13 +67,6 @@ def idf(vocabulary: Vocabulary | None, size: int = 1) -> np.ndarray:
     df = np.append(vocabulary.counts, 0)
     found = np.log1p((vocabulary.total - df + 0.5) / (df + 0.5))
     return found.astype(np.float32)
-
-
-def pairs(features: Sequence[Feature]) -> list[tuple[Feature, Feature]]:
-    """Returns each text of the context with each of the items."""
-    texts = [x for x in features if x.kind == "text"]
-    context, items = ([x for x in texts if x.context is of] for of in (True, False))
-    return [(query, text) for query in context for text in items]
 
 
 @which_keras.register
@@ -148,13 +143,86 @@ class Texts(tf.keras.layers.Layer):
             ):
                 compared.append(matches(query, text, tf.gather(idfs, rows)))
                 of_text = tf.math.l2_normalize(of_text, axis=-1)
-                cosine = tf.reduce_sum(of_query * of_text, axis=-1, keepdims=True)
-                compared.append(cosine)
+                compared.append(tf.reduce_sum(of_query * of_text, -1, keepdims=True))
         return outputs + ([tf.concat(compared, axis=-1)] if compared else [])
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that recreate this layer, without the vocabulary."""
         return {**super().get_config(), "texts": self._texts, "size": self._size}
+
+
+def cosine(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Returns the cosine of vectors, `[..., 1]`; 0 if one of them is 0.
+
+    Examples:
+        >>> x, y = tf.constant([3e38, 0.0]), tf.constant([1e-36, 1e-36])
+        >>> bool(abs(cosine(x, y) - 0.5**0.5) < 1e-6)
+        True
+    """
+    unit = []
+    for each in (x, y):  # Squares of large and small numbers are no floats.
+        most = tf.reduce_max(tf.abs(each), axis=-1, keepdims=True)
+        unit.append(tf.math.l2_normalize(tf.math.divide_no_nan(each, most), axis=-1))
+    return tf.reduce_sum(unit[0] * unit[1], axis=-1, keepdims=True)
+
+
+@which_keras.register
+class Embeddings(tf.keras.layers.Layer):
+    """Divides features into numbers, embeddings that are inputs, and cosines of pairs.
+
+    The input is `[batch, list, features]`, and the outputs are as many of `[batch,
+    list, numbers]`, one for each of `inputs`, and `[batch, list, pairs]` as there are.
+    """
+
+    def __init__(
+        self,
+        num_numbers: int,
+        inputs: Sequence[tuple[int, int]],
+        pairs: Sequence[tuple[int, int, int]],
+        **kwargs: Any,
+    ):
+        """Initialises the layer.
+
+        Args:
+            num_numbers: how many numbers precede those of embeddings.
+            inputs: the first and last place of each embedding that is an input.
+            pairs: the first place of two embeddings, and their width.
+            **kwargs: arguments of `tf.keras.layers.Layer`.
+        """
+        super().__init__(**{"dtype": "float32", **kwargs})
+        self.num_numbers = num_numbers
+        self._inputs = [tuple(place) for place in inputs]
+        self._pairs = [tuple(pair) for pair in pairs]
+
+    @which_keras.not_converted
+    def call(self, features: tf.Tensor) -> list[tf.Tensor]:
+        """Returns the parts."""
+        parts = [features[..., : self.num_numbers]] if self.num_numbers else []
+        parts += [features[..., start:end] for start, end in self._inputs]
+        cosines = [
+            cosine(*(features[..., start : start + width] for start in starts))
+            for *starts, width in self._pairs
+        ]
+        return parts + ([tf.concat(cosines, axis=-1)] if cosines else [])
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that recreate this layer."""
+        own = {"num_numbers": self.num_numbers, "inputs": self._inputs}
+        return {**super().get_config(), **own, "pairs": self._pairs}
+
+
+def _divided(features: Any, spec: FeatureSpec) -> dict[str, Any]:
+    """Returns numbers, embeddings and their cosines as features of items."""
+    places = dict(spec.slices())
+    inputs = [(x.start, x.stop) for one, x in places.items() if one.as_input]
+    pairs = [
+        (places[query].start, places[item].start, item.width)
+        for query, item in spec.pairs("embedding")
+    ]
+    layer = Embeddings(spec.num_numbers, inputs, pairs, name="embeddings")
+    names = [FEATURES] if spec.num_numbers else []
+    names += [f"{EMBEDDED}embedding_{number}" for number in range(1, len(inputs) + 1)]
+    return dict(zip([*names, COSINES], layer(features)))
 
 
 def encoded_inputs(
@@ -169,8 +237,9 @@ def encoded_inputs(
 
     Returns:
         The inputs as `padded_batch` names them; the features of lists, `[batch, n]`;
-        and those of items, `[batch, list, n]`. Each category and text has a vector, and
-        'match' is what texts of lists and of items share.
+        and those of items, `[batch, list, n]`. Each category and text has a vector,
+        'match' is what texts of lists and of items share, and 'cosines' are those of
+        embeddings.
 
     Examples:
         >>> import pandas
@@ -188,6 +257,8 @@ def encoded_inputs(
     }
     context: dict[str, Any] = {}
     examples = {FEATURES: inputs[FEATURES]} if FEATURES in inputs else {}
+    if spec.embeddings:
+        examples = _divided(inputs[FEATURES], spec)
     known = known or {}
     places = {False: 0, True: 0}  # Where the next ids of items and of lists begin.
     texts = []

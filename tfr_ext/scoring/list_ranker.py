@@ -281,7 +281,8 @@ def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piec
 
 def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pieces:
     spec = getattr(scorer, "spec", None)
-    features = config.feature_columns or scorer.feature_names
+    known = scorer.feature_names if spec is None else spec.number_names
+    features = config.feature_columns or known
     if not features and spec is None:
         raise ValueError(
             f"{_unnamed(config)} does not know the names of its {scorer.num_features} "
@@ -304,7 +305,8 @@ def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pie
         columns = columns.of_model(spec)
     width = len(columns.features or ())
     if spec is not None:
-        width += spec.num_ids + spec.num_context_ids
+        embeddings = spec.num_features - spec.num_numbers
+        width += embeddings + spec.num_ids + spec.num_context_ids
     rows = max(1, _TABLE_BYTES // (8 * width))
     return table_files.read_files(
         files, table_source.with_names(columns, files[0]), rows

@@ -99,13 +99,18 @@ class ListScorer(Protocol):
 
 
 def check_categories(lists: RankingLists, scorer: object) -> None:
-    """Checks that lists have the categories and texts that a model takes.
+    """Checks that lists have the categories, texts and embeddings of a model.
 
     Raises:
         ValueError: If they have others.
     """
     found, expected = (
-        [f"{x.name} ({x.kind} of {x.width})" for x in spec.encoded()] if spec else []
+        [
+            f"{x.name} ({x.kind} of {x.width})"
+            for x in (*spec.encoded(), *spec.embeddings)
+        ]
+        if spec
+        else []
         for spec in (lists.spec, getattr(scorer, "spec", None))
     )
     if found != expected:

@@ -101,7 +101,7 @@ def protos_of(
 ) -> ElwcFeatures:
     """Returns what features are called in protos, unless these were read.
 
-    With categories or texts, they have the names that they have elsewhere.
+    If not all are numbers, they have the names that they have elsewhere.
 
     Args:
         num_features: how many numbers there are.

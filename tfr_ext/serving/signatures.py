@@ -22,6 +22,7 @@ from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.features import FeatureSpec
 from tfr_ext.data.fingerprints import MISSING, fingerprint, ids_of, several, words
 from tfr_ext.models import layers
+from tfr_ext.models.texts import Embeddings
 from tfr_ext.models.transforms.fitted_transforms import FillMissing
 from tfr_ext.serving.model_file import of_spec, protos_of
 
@@ -86,10 +87,11 @@ def signatures(
     also returns `order` `[batch, list]`: the positions of the `topn` best items, the
     best first, items with equal scores by position, and then -1.
 
-    With categories or texts, the first three take `float_features` only if there are
-    numbers, and a text for each, under its name in `spec.inputs`: `[batch, list]`, or
-    `[batch, list, values]` if an item may have several; of the context without `list`.
-    The empty text is a missing value. There are two more signatures:
+    With features that are no numbers, the first three take `float_features` only if
+    there are numbers, and an input for each other, under its name in `spec.inputs`:
+    texts `[batch, list]`, or `[batch, list, values]` if an item may have several; of an
+    embedding floats `[batch, list, width]`; of the context without `list`. The empty
+    text and an embedding of zeros are missing values. There are two more signatures:
 
     *   `ids` takes what a batch has: `float_features`, `mask`, `ids` and `context_ids`.
     *   `features` returns `features`, in the shape of its `mask`: JSON that tells a
@@ -120,7 +122,7 @@ def signatures(
     of_batch = {k: tf.TensorSpec(x.shape, x.dtype, k) for k, x in of_batch.items()}
     request = request_signature(num_features, spec)
 
-    def scored(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    def score(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         # Servers do not check the shapes of a signature, and a single feature would be
         # broadcast.
         mask = _checked(inputs[MASK], [None, None])
@@ -133,9 +135,14 @@ def signatures(
             fits = f"mask must be [batch, list], as {key}."
             fine.append(tf.debugging.assert_equal(size, tf.shape(x)[:rank], fits))
         if FEATURES in checked:
+            numbers = numbers_of(model)
             with tf.control_dependencies(fine):
                 wrong = tf.math.is_nan if not fills else tf.math.is_inf
-                unknown = tf.where(wrong(checked[FEATURES]) & mask[..., tf.newaxis])
+                bad = wrong(checked[FEATURES])
+                if numbers < num_features:  # Embeddings follow.
+                    others = ~tf.math.is_finite(checked[FEATURES][..., numbers:])
+                    bad = tf.concat([bad[..., :numbers], others], axis=-1)
+                unknown = tf.where(bad & mask[..., tf.newaxis])
             fine.append(
                 tf.debugging.Assert(
                     tf.equal(tf.size(unknown), 0),
@@ -150,6 +157,10 @@ def signatures(
             mask = tf.identity(mask)
         scores = model({**checked, MASK: mask}, training=False)
         return tf.where(mask, scores, scores.dtype.min)
+
+    # One graph, which all signatures share.
+    specs = {**of_batch, MASK: tf.TensorSpec(mask_spec.shape, tf.bool, MASK)}
+    scored = tf.function(score).get_concrete_function(specs)
 
     def encoded(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns a request as the inputs of the model."""
@@ -184,7 +195,7 @@ def signatures(
     def features(mask: tf.Tensor) -> dict[str, tf.Tensor]:
         return {FEATURES_SIGNATURE: tf.fill(tf.shape(mask), json.dumps(of_spec(spec)))}
 
-    with_mask = {**request, MASK: tf.TensorSpec(mask_spec.shape, tf.bool, MASK)}
+    with_mask = {**request, MASK: specs[MASK]}
     topn = {TOPN: tf.TensorSpec([None], tf.int32, TOPN)}
     protos = {
         name: {name: tf.TensorSpec([None], tf.string, name)}
@@ -198,12 +209,12 @@ def signatures(
         PREDICT_SIGNATURE: (predict, protos[tf.saved_model.PREDICT_INPUTS]),
     }
     if spec is not None and not spec.is_numeric:
-        found[IDS_SIGNATURE] = ids, {**of_batch, MASK: with_mask[MASK]}
+        found[IDS_SIGNATURE] = ids, specs
         found[FEATURES_SIGNATURE] = features, {MASK: with_mask[MASK]}
     if not in_protos.shared_names and not looks_across_lists(model):
         found[REGRESS_SIGNATURE] = regress, protos[tf.saved_model.REGRESS_INPUTS]
     return {
-        name: tf.function(function).get_concrete_function(**specs)
+        name: tf.function(function, autograph=False).get_concrete_function(**specs)
         for name, (function, specs) in found.items()
     }
 
@@ -213,28 +224,41 @@ def width_of(model: ScoringModel) -> int:
     return model.input[FEATURES].shape[-1] if FEATURES in model.input else 0
 
 
+def numbers_of(model: ScoringModel) -> int:
+    """Returns how many of these are not of embeddings."""
+    found = [x for x in layers.all_layers(model) if isinstance(x, Embeddings)]
+    return found[0].num_numbers if found else width_of(model)
+
+
 def request_signature(
     num_features: int, spec: FeatureSpec | None
 ) -> dict[str, tf.TensorSpec]:
     """Returns the inputs of a request, without the mask, see `signatures`."""
     inputs = {}
+    if spec is not None:
+        num_features = spec.num_numbers
     if num_features or spec is None:
         shape = [None, None, num_features]
         inputs[FEATURES] = tf.TensorSpec(shape, tf.float32, FEATURES)
     for feature, name in spec.inputs if spec else ():
         shape = [None] * (1 + (not feature.context) + feature.has_several)
-        inputs[name] = tf.TensorSpec(shape, tf.string, name)
+        dtype = tf.string
+        if feature.kind == "embedding":
+            shape, dtype = [*shape, feature.width], tf.float32
+        inputs[name] = tf.TensorSpec(shape, dtype, name)
     return inputs
 
 
 def _with_ids(
     inputs: Mapping[str, tf.Tensor], spec: FeatureSpec | None
 ) -> dict[str, tf.Tensor]:
-    """Returns inputs with ids in place of texts."""
+    """Returns inputs with ids in place of texts, and embeddings among the numbers."""
     found = {key: inputs[key] for key in (FEATURES, MASK) if key in inputs}
     parts: dict[str, list[tf.Tensor]] = {IDS: [], CONTEXT_IDS: []}
     for feature, name in spec.inputs if spec else ():
         rank = 1 + (not feature.context) + feature.has_several
+        if feature.kind == "embedding":
+            continue
         texts = _checked(inputs[name], [None] * rank)
         key = CONTEXT_IDS if feature.context else IDS
         if feature.kind == "text":
@@ -258,7 +282,29 @@ def _with_ids(
     for key, several_ids in parts.items():
         if several_ids:
             found[key] = tf.concat(several_ids, axis=-1)
+    if spec is not None and spec.embeddings:
+        found[FEATURES] = _with_embeddings(inputs, spec, found)
     return found
+
+
+def _with_embeddings(
+    inputs: Mapping[str, tf.Tensor], spec: FeatureSpec, found: Mapping[str, tf.Tensor]
+) -> tf.Tensor:
+    """Returns the numbers of items with those of embeddings behind them."""
+    parts = [found[FEATURES]] if FEATURES in found else []
+    names, of_lists = dict(spec.inputs), list[tf.Tensor]()
+    for one in spec.embeddings:
+        shape = [None] * (1 + (not one.context)) + [one.width]
+        (of_lists if one.context else parts).append(_checked(inputs[names[one]], shape))
+    of_items = parts[0] if parts else found[IDS]
+    size = tf.shape(of_items)[1]
+    for x in of_lists:
+        fits = tf.debugging.assert_equal(
+            tf.shape(x)[0], tf.shape(of_items)[0], "expected a context for each list."
+        )
+        with tf.control_dependencies([fits]):
+            parts.append(tf.repeat(x[:, tf.newaxis], size, axis=1))
+    return tf.concat(parts, axis=-1)
 
 
 def fills_missing(model: ScoringModel) -> bool:
@@ -269,7 +315,8 @@ def fills_missing(model: ScoringModel) -> bool:
     """
     if not any(isinstance(layer, FillMissing) for layer in layers.all_layers(model)):
         return False
-    unknown = np.full([1, 2, width_of(model)], np.nan, np.float32)
+    unknown = np.zeros([1, 2, width_of(model)], np.float32)
+    unknown[..., : numbers_of(model)] = np.nan
     return bool(np.isfinite(_scores(model, _drawn(model, unknown))).all())
 
 

@@ -118,9 +118,9 @@ def _inputs(
 
 
 def _fill(example: tf.train.Example, features: Iterable[Feature]) -> None:
-    """Sets numbers of an example to 0; categories are missing."""
+    """Sets numbers of an example to 0; categories and texts are missing."""
     for feature in features:
-        if feature.kind != "number":
+        if feature.kind in ("category", "text"):
             continue
         values = example.features.feature[feature.name]
         kind = values.int64_list if feature.is_integer else values.float_list

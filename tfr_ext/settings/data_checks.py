@@ -13,7 +13,7 @@ KEPT_MISSING = (AUTO, "indicator", "mean")
 ELWC_COLUMNS = ("weight_column", "category_columns", "text_columns", "context_columns")
 COLUMNS = (
     *("label_column", "query_column", "feature_columns", "doc_id_column"),
-    *ELWC_COLUMNS,
+    *("embedding_columns", *ELWC_COLUMNS),
 )
 
 

@@ -294,11 +294,25 @@ class DataConfig(Settings):
         kind="integer",
         low=1,
     )
+    embedding_columns: tuple[str, ...] | None = setting(
+        None,
+        "Columns of `dataset='table'` in Parquet or JSON lines that are embeddings: "
+        "lists of numbers that an encoder made of a text or an image. The model takes "
+        "the cosine of each of `context_columns` with each of the items.",
+        group="data",
+        kind="texts",
+    )
+    embedding_inputs: bool | None = setting(
+        None,
+        "Whether the model takes the numbers of `embedding_columns` too.",
+        group="data",
+        kind="boolean",
+    )
     context_columns: tuple[str, ...] | None = setting(
         None,
-        "Numbers, `category_columns` and `text_columns` of `dataset='table'` with one "
-        "value a list, such as a user's segment or the query's words; for "
-        "`dataset='elwc'`, categories and texts in the context.",
+        "Features of `dataset='table'`, of any kind, with one value a list, such as a "
+        "user's segment or the query's words; for `dataset='elwc'`, categories and "
+        "texts in the context.",
         group="data",
         kind="texts",
     )

@@ -48,8 +48,10 @@ class TableSource(FileSource):
             config.keeps_missing,
             config.category_columns or (),
             config.text_columns or (),
+            config.embedding_columns or (),
             config.context_columns or (),
             config.text_words or TEXT_WORDS,
+            bool(config.embedding_inputs),
         )
 
     def know(self, columns: Collection[str], spec: FeatureSpec | None) -> None:
@@ -101,6 +103,7 @@ class TableSource(FileSource):
         if named and self._columns.spec == spec:
             return
         self._columns = self._columns.of(lists)
+        names = self._columns.features or ()
         used = {*names, *self._columns.others}
         others = [name for name in table_files.column_names(path) if name not in used]
         line = f"Features: {_listed(names) or 'no numbers'}."
@@ -108,6 +111,7 @@ class TableSource(FileSource):
             for what, found in (
                 ("Categories", [x for x in spec.encoded() if x.kind == "category"]),
                 ("Texts", [x for x in spec.encoded() if x.kind == "text"]),
+                ("Embeddings", spec.embeddings),
                 ("Of the context", [x for x in spec.features if x.context]),
             ):
                 if found:

@@ -198,10 +198,11 @@ class ListsDatasetBuilder(
         for lists in (*args, *kwargs.values()):
             spec = getattr(lists, "spec", None)
             if spec is not None and not spec.is_numeric:
-                names = ", ".join(feature.name for feature in spec.encoded())
+                others = *spec.encoded(), *spec.embeddings
+                names = ", ".join(feature.name for feature in others)
                 raise ValueError(
-                    "Pipelines of TensorFlow Ranking take numbers only, but these are "
-                    f"categories: {names}. Train with `tfr_ext.training.train`."
+                    "Pipelines of TensorFlow Ranking take numbers only, and these are "
+                    f"none: {names}. Train with `tfr_ext.training.train`."
                 )
         self._elwc_features = elwc_features
 

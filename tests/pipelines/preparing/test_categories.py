@@ -28,6 +28,10 @@ KINDS = {
     "of the context": {"categories": ["device"], "context": ["device"]},
     "no numbers": {"categories": ["brand"], "features": []},
     "texts": {"categories": [], "texts": ["title", "age"], "context": ["age"]},
+    "embeddings": {
+        **{"categories": [], "features": [], "embeddings": ["vector"]},
+        "embedding_inputs": True,
+    },
 }
 
 
@@ -38,6 +42,7 @@ def lists_of(path, **columns):
     table["brand"] = pd.Series(brands, dtype=object)
     table = table.assign(age=table["age"].map("{} years".format)) if texts else table
     kept = ["query", "label", "doc", *columns["categories"], *texts]
+    kept += columns.get("embeddings", [])
     if "features" not in columns:
         kept += ["price"] if texts else ["price", "age"]
     columns.pop("features", None)
@@ -88,6 +93,7 @@ def write_frames(folder):
                 "device": np.where(query % 3, query % 4, np.nan),
                 "age": query % 50,
                 "title": rng.choice(["Red hat", "", "für dich " * 9], size),
+                "vector": [*rng.normal(size=[size, 3])],
             }
         ).to_json(folder / f"part-{number}.json", orient="records")
     return f"{folder}/part-*.json"

@@ -34,8 +34,14 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
     """Returns the widths in the first example of a file with each feature.
 
     Raises:
-        DataFormatError: If a record cannot be read, or none has a feature.
+        DataFormatError: If a record cannot be read, none has a feature, or the model
+            takes embeddings.
     """
+    if schema.spec is not None and schema.spec.embeddings:
+        names = ", ".join(x.name for x in schema.spec.embeddings)
+        problem = f"the model takes embeddings ({names}), which ELWC files have not"
+        hint = "use `dataset='table'`, or shards that `prepare` made of tables"
+        raise DataFormatError(f"{problem}: {hint}", path)
     numbers = (schema.features, schema.context_features)
     # A model that is known says what the file would say of its categories.
     named = schema.categories if schema.spec is None else ([], [])

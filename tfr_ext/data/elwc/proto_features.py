@@ -15,6 +15,8 @@ from tfr_ext.data.elwc.tfrecords import each_record, first_record
 from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.data.fingerprints import FILL, ids_of, parts_of
 
+_EMBEDDINGS = "embeddings"  # They follow all other numbers.
+
 
 @dataclasses.dataclass(frozen=True)
 class ElwcFeatures:
@@ -83,7 +85,9 @@ class ElwcFeatures:
         # Joined, they are one message by protobuf's rules; most have just one part.
         context = tf.strings.reduce_join(contexts, axis=1)
         lists = self._parse(context, self.context)
-        items[FEATURES] += [tf.gather(x, positions[:, 0]) for x in lists[FEATURES]]
+        for key in (FEATURES, _EMBEDDINGS):
+            items[key] += [tf.gather(x, positions[:, 0]) for x in lists[key]]
+        items[FEATURES] += items[_EMBEDDINGS]
         found = {MASK: mask}
         for key, padding in ((FEATURES, 0), (IDS, FILL)):
             if items[key]:
@@ -112,6 +116,7 @@ class ElwcFeatures:
         """
         items, lists = (self._parse(protos, x) for x in (self.examples, self.context))
         items[FEATURES] += lists[FEATURES]
+        items[FEATURES] += items.pop(_EMBEDDINGS) + lists[_EMBEDDINGS]
         found = {}
         for key, parts in items.items():
             if parts:
@@ -125,13 +130,15 @@ class ElwcFeatures:
         self, examples: tf.Tensor, features: tuple[Feature, ...]
     ) -> dict[str, list[tf.Tensor]]:
         """Returns the numbers and the ids of features."""
-        parts: dict[str, list[tf.Tensor]] = {FEATURES: [], IDS: []}
+        parts: dict[str, list[tf.Tensor]] = {FEATURES: [], _EMBEDDINGS: [], IDS: []}
         if not features:
             return parts
         specs = {x.name: parsed_as(x, self.missing_value) for x in features}
         found = tf.io.parse_example(examples, specs)
         for x in features:
-            if x.kind == "number":
+            if x.kind == "embedding":
+                parts[_EMBEDDINGS].append(found[x.name])
+            elif x.kind == "number":
                 parts[FEATURES].append(_floats(found[x.name], x, self.missing_value))
             else:
                 values = parts_of(found[x.name], x.kind)
@@ -144,9 +151,12 @@ def parsed_as(feature: Feature, missing_value: float) -> Any:
 
     Args:
         feature: the feature.
-        missing_value: what a number becomes where it is absent.
+        missing_value: what a number becomes where it is absent; those of an embedding
+            become 0.
     """
-    if feature.kind != "number":
+    if feature.kind == "embedding":
+        missing_value = 0.0
+    elif feature.kind != "number":
         dtype = tf.int64 if feature.is_integer else tf.string
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
     dtype = tf.int64 if feature.is_integer else tf.float32

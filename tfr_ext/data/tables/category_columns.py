@@ -1,9 +1,9 @@
-"""Converts columns of categories, texts and the context in data frames to ids."""
+"""Converts columns of categories, texts and the context in data frames."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Number
 from typing import Any
 
@@ -54,6 +54,12 @@ def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
         if isinstance(series.dtype, pandas.CategoricalDtype):
             names.append(name)
         elif kind == "string" or _has_lists(series):
+            several = (x for x in series if np.ndim(x))
+            if any(isinstance(x, (float, np.floating)) for x in next(several, ())):
+                raise ValueError(
+                    f"Column {name!r} has lists of numbers: name it in `embeddings` if "
+                    "it is one, or leave it out."
+                )
             _check_texts(_exploded(series).dropna(), len(series))
             names.append(name)
     return names
@@ -63,8 +69,8 @@ def spec_of(
     frame: Any,
     categories: Sequence[str] | str,
     texts: Sequence[str],
-    context: Sequence[str],
-    text_words: int,
+    embeddings: Sequence[str],
+    *others: Any,
 ) -> FeatureSpec | None:
     """Returns what all columns of a frame are; None if they are numbers of items.
 
@@ -72,22 +78,22 @@ def spec_of(
         frame: a pandas.DataFrame.
         categories: the columns of categories, or 'auto'.
         texts: those of texts.
-        context: those of any kind that are of the list.
-        text_words: how many words of a text are used.
+        embeddings: those of embeddings.
+        *others: the last arguments of `features`.
 
     Raises:
         ValueError: If a column has two uses, or is no category.
     """
     if categories == AUTO:
-        categories = found(frame, texts)
-    named = [*categories, *texts]
+        categories = found(frame, [*texts, *embeddings])
+    named = [*categories, *texts, *embeddings]
     for name in named:
         if named.count(name) > 1:
             raise ValueError(f"Column {name!r} has two uses.")
-    if not (named or context):
+    if not (named or others[0]):
         return None
     numbers = [name for name in frame.columns if name not in named]
-    return features(frame, numbers, categories, texts, context, text_words)
+    return features(frame, numbers, categories, texts, embeddings, *others)
 
 
 def _check_texts(texts: Any, rows: int) -> None:
@@ -116,8 +122,10 @@ def features(
     numbers: Sequence[str],
     categories: Sequence[str],
     texts: Sequence[str] = (),
+    embeddings: Sequence[str] = (),
     context: Collection[str] = (),
     text_words: int = TEXT_WORDS,
+    embedding_inputs: bool = False,
 ) -> FeatureSpec:
     """Returns what some columns are, by their values.
 
@@ -126,18 +134,22 @@ def features(
         numbers: the columns of numbers.
         categories: those of categories.
         texts: those of texts.
+        embeddings: those of embeddings.
         context: those of any kind that are of the list.
         text_words: how many words of a text are used.
+        embedding_inputs: whether a model takes the numbers of embeddings too.
 
     Raises:
-        ValueError: If the values of a category are numbers that are not whole.
+        ValueError: If the values of a category are numbers that are not whole, or an
+            embedding is none or says nothing.
     """
-    known = [*numbers, *categories, *texts]
+    known = [*numbers, *categories, *texts, *embeddings]
     unknown = [name for name in context if name not in known]
     if unknown:
         raise ValueError(
             f"Column {unknown[0]!r} is named as context, but is no feature: it is "
-            "neither of numbers nor named as a category or text. The features are: "
+            "neither of numbers nor named as a category, text or embedding. The "
+            "features are: "
             f"{', '.join(known)}."
         )
     all_features = [Feature(name, context=name in context) for name in numbers]
@@ -155,37 +167,60 @@ def features(
         )
     for name in texts:
         all_features.append(Feature(name, "text", name in context, text_words))
-    return FeatureSpec(tuple(all_features))
+    for name in embeddings:
+        first = next((x for x in frame[name] if not row_arrays.is_missing(x)), None)
+        several = isinstance(first, (list, tuple, np.ndarray))
+        width = np.size(np.asarray(first, object)) if several else 0
+        if not width:
+            raise ValueError(
+                f"Column {name!r} is no embedding: its first value is {first!r}, "
+                "expected a list of numbers, as a frame, Parquet and JSON lines have."
+            )
+        one = Feature(
+            *(name, "embedding", name in context, width), as_input=embedding_inputs
+        )
+        all_features.append(one)
+    spec = FeatureSpec(tuple(all_features))
+    compared = {x.name for pair in spec.pairs("embedding") for x in pair}
+    for one in spec.embeddings:
+        if one.name not in compared and not embedding_inputs:
+            of = "items" if one.context else "the context"
+            raise ValueError(
+                f"Embedding {one.name!r} says nothing: there is none of {of} with its "
+                f"{one.width} numbers to be compared with. Set `embedding_inputs`, and "
+                "the model takes the numbers themselves."
+            )
+    return spec
 
 
-def fields(
-    frame: Any, spec: FeatureSpec, row_splits: np.ndarray, query_ids: Sequence[str]
-) -> dict[str, Any]:
-    """Returns the fields of `RankingLists` that are about categories.
+def fields(frame: Any, spec: FeatureSpec, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of `RankingLists` that are about what is no number.
 
     Args:
         frame: a pandas.DataFrame.
         spec: what its columns are.
-        row_splits: see `RankingLists`.
-        query_ids: see `RankingLists`.
+        given: the other fields; the embeddings are put behind the numbers.
 
     Raises:
         RowError: If a value is not of the kind of its column, or a column of the
             context has two values in a list.
     """
+    lists = given["row_splits"], given["query_ids"]
     for feature in spec.numbers:
         if feature.context:
             values = frame[feature.name].to_numpy(np.float64, na_value=np.nan)
-            _check_context(frame, feature.name, values, row_splits, query_ids)
-    if spec.is_numeric:
-        return {"spec": spec}
+            _check_context(frame, feature.name, values, *lists)
+    for feature, place in spec.slices():
+        values = given["features"][:, place] = _embedding(frame[feature.name], feature)
+        if feature.context:
+            _check_context(frame, feature.name, values, *lists)
     parts: dict[bool, list[np.ndarray]] = {False: [], True: []}
     for feature in spec.encoded():
         make = _word_ids if feature.kind == "text" else _ids
         ids = make(frame[feature.name], feature)
         if feature.context:
-            _check_context(frame, feature.name, ids, row_splits, query_ids)
-            ids = ids[row_splits[:-1]]
+            _check_context(frame, feature.name, ids, *lists)
+            ids = ids[given["row_splits"][:-1]]
         parts[feature.context].append(ids)
     joined = [np.concatenate(x, axis=1) if x else None for x in parts.values()]
     return {"spec": spec, "ids": joined[0], "context_ids": joined[1]}
@@ -206,12 +241,33 @@ def _check_context(
     if len(wrong):
         row = int(wrong[0])
         query = query_ids[int(np.searchsorted(row_splits, row, "right")) - 1]
-        given = frame[name].iloc[[first[row], row]].tolist()
+        given = map(row_arrays.shown, frame[name].iloc[[row, first[row]]].tolist())
         raise RowError(
-            f"column {name!r} is {given[1]!r} and {given[0]!r} in the list of query "
+            f"column {name!r} is {' and '.join(given)} in the list of query "
             f"{query!r}, expected one value a list, as it is named as context",
             row,
         )
+
+
+def _embedding(series: Any, feature: Feature) -> np.ndarray:
+    """Returns the numbers of an embedding, 0 where it is missing."""
+    width, name = feature.width, feature.name
+    found = np.zeros([len(series), width], np.float32)
+    for row, value in enumerate(series):
+        if row_arrays.is_missing(value):
+            continue
+        try:
+            with np.errstate(over="ignore"):
+                vector = np.asarray(value, np.float32)
+        except (OverflowError, TypeError, ValueError):
+            vector = np.zeros([], np.float32)
+        if vector.shape != (width,) or not np.isfinite(vector).all():
+            expected = f"expected a list of {width} finite numbers"
+            raise RowError(
+                f"column {name!r} is {row_arrays.shown(value)}, {expected}", row
+            )
+        found[row] = vector
+    return found
 
 
 def _ids(series: Any, feature: Feature) -> np.ndarray:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import numbers as numbers_of_python
 import re
 from collections.abc import Collection, Iterable, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -37,8 +37,10 @@ class Columns:
         missing: whether features may be missing, and are then NaN.
         categories: the features that are categories.
         texts: the features that are texts, of which `query` may be one.
-        context: those features of either kind that are of the list.
+        embeddings: the features that are embeddings.
+        context: those features of any kind that are of the list.
         text_words: how many words of a text are used.
+        embedding_inputs: whether a model takes the numbers of embeddings too.
         spec: what the features are; None until a table has been read.
     """
 
@@ -50,8 +52,10 @@ class Columns:
     missing: bool = False
     categories: Sequence[str] = ()
     texts: Sequence[str] = ()
+    embeddings: Sequence[str] = ()
     context: Sequence[str] = ()
     text_words: int = TEXT_WORDS
+    embedding_inputs: bool = False
     spec: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
@@ -60,7 +64,7 @@ class Columns:
         Raises:
             ValueError: If a column has two uses, or there are no features.
         """
-        for field in ("features", "categories", "texts", "context"):
+        for field in ("features", "categories", "texts", "embeddings", "context"):
             given = getattr(self, field)
             if isinstance(given, str):
                 raise ValueError(
@@ -73,23 +77,22 @@ class Columns:
             if getattr(self, field) is not None:
                 (name,) = column_names([getattr(self, field)], f" in `{field}`")
                 object.__setattr__(self, field, name)
-        used = collections.Counter(self.used)
-        for name, count in used.items():
+        for name, count in collections.Counter(self.used).items():
             if count > 1:
                 raise ValueError(f"Column {name!r} has two uses.")
-        if self.features is not None and not (self.features or self.encoded):
+        if self.features is not None and not (self.features or self.named):
             raise ValueError("`features` must name at least one column.")
 
     @property
-    def encoded(self) -> list[str]:
-        """The categories and the texts."""
-        return [*self.categories, *self.texts]
+    def named(self) -> list[str]:
+        """The features that are no numbers."""
+        return [*self.categories, *self.texts, *self.embeddings]
 
     @property
     def others(self) -> list[str]:
         """The columns that are not numbers of features."""
         named = [self.label, self.query, self.weight, self.doc_id, *self.categories]
-        named += [name for name in self.texts if name != self.query]
+        named += [*self.embeddings, *(x for x in self.texts if x != self.query)]
         return [name for name in named if name is not None]
 
     @property
@@ -97,9 +100,17 @@ class Columns:
         """The columns that the settings name."""
         return [*self.others, *(self.features or ())]
 
-    def of(self, lists: Any) -> Columns:
-        """Returns columns with the features of the lists of a first table."""
-        return dataclasses.replace(self, features=lists.feature_names, spec=lists.spec)
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """What says of what kind the features are."""
+        named = self.categories, self.texts, self.embeddings, self.context
+        return *named, self.text_words, self.embedding_inputs
+
+    def of(self, known: Any) -> Columns:
+        """Returns columns with the features of a spec, or of a first table's lists."""
+        spec = known if isinstance(known, FeatureSpec) else known.spec
+        names = known.feature_names if spec is None else spec.number_names
+        return dataclasses.replace(self, features=names, spec=spec)
 
     def of_model(self, spec: FeatureSpec) -> Columns:
         """Returns columns with the features that a model takes.
@@ -108,16 +119,17 @@ class Columns:
             ValueError: If they name a feature that it does not take.
         """
         names = [feature.name for feature in spec.features]
-        for name in (*(self.features or ()), *self.encoded):
+        for name in (*(self.features or ()), *self.named):
             if name not in names:
                 raise ValueError(
                     f"The model takes no feature {name!r}. It takes: {_listed(names)}."
                 )
         return dataclasses.replace(
             self,
-            features=spec.feature_names,
+            features=spec.number_names,
             categories=[x.name for x in spec.encoded() if x.kind == "category"],
             texts=[x.name for x in spec.encoded() if x.kind == "text"],
+            embeddings=[x.name for x in spec.embeddings],
             spec=spec,
         )
 
@@ -167,9 +179,6 @@ def column_names(names: Iterable[Any], where: str = "") -> list[str]:
     Examples:
         >>> column_names([0, "a", np.int64(2)])
         ['0', 'a', '2']
-        >>> column_names([1, "1"], " in `X`")
-        Traceback (most recent call last):
-        ValueError: There are two columns '1' in `X`: 1 and '1'.
     """
     spellings: dict[str, list[Any]] = {}
     for name in names:
@@ -213,7 +222,7 @@ def find_features(frame: Any, columns: Columns) -> list[str]:
             found.append(name)
         else:
             _warn_of_numbers(frame[name])
-    if not found and not columns.encoded:
+    if not found and not columns.named:
         raise ValueError(f"No column except {_listed(others)} has numbers.")
     return found
 
@@ -233,11 +242,10 @@ def _warn_of_numbers(series: Any) -> None:
     values = series.dropna()
     if not any(map(_is_like_a_number, values.iloc[:_LOOKED_AT])):
         return
-    wrong = (x for x in values if isinstance(x, str) and not _is_decimal(x))
-    reason = next(
-        (f"not all of its values are numbers: one is {_shown(x)}" for x in wrong),
-        f"its type is {series.dtype}",
-    )
+    reason = f"its type is {series.dtype}"
+    for wrong in (x for x in values if isinstance(x, str) and not _is_decimal(x)):
+        reason = f"not all of its values are numbers: one is {row_arrays.shown(wrong)}"
+        break
     messages.warn(f"Column {series.name!r} is not a feature, as {reason}.")
 
 
@@ -252,7 +260,7 @@ def _is_decimal(text: str) -> bool:
 def _is_like_a_number(value: Any) -> bool:
     if isinstance(value, str):
         return bool(_LIKE_A_NUMBER.fullmatch(value))
-    return isinstance(value, numbers_of_python.Number)
+    return isinstance(value, Number)
 
 
 def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
@@ -291,42 +299,48 @@ def fields(
 
     Raises:
         ValueError: If a column is missing, or there are no features.
-        RowError: If a value is wrong, or the rows of a query are not next to each
-            other.
+        RowError: If a value is wrong, or other rows are between those of a query.
     """
     names, count = find_features(frame, columns), len(frame)
     row_splits, query_ids = row_arrays.splits_of_ids(
-        frame[columns.query], count, _named(columns.query), begun, row_before
+        frame[columns.query], count, f"column {columns.query!r}", begun, row_before
     )
     found: dict[str, Any] = {
-        "features": matrix(frame, names, columns.missing),
+        "features": matrix(frame, names, columns.missing, columns.spec),
         "labels": np.zeros(count, np.float32),
         "row_splits": row_splits,
         "query_ids": query_ids,
-        "feature_names": tuple(names),
+        "feature_names": tuple(columns.spec.feature_names if columns.spec else names),
     }
     for field, name in (("labels", columns.label), ("weights", columns.weight)):
         if name is not None:
             values = numbers(frame[name])
-            found[field] = row_arrays.not_negative(_named(name), values)
+            found[field] = row_arrays.not_negative(f"column {name!r}", values)
     if columns.doc_id is not None:
-        formatted = _named(columns.doc_id)
-        found["doc_ids"] = row_arrays.names(frame[columns.doc_id], count, formatted)
+        name = f"column {columns.doc_id!r}"
+        found["doc_ids"] = row_arrays.names(frame[columns.doc_id], count, name)
     return found
 
 
-def matrix(frame: Any, names: Sequence[str], missing: bool = False) -> np.ndarray:
+def matrix(
+    frame: Any,
+    names: Sequence[str],
+    missing: bool = False,
+    spec: FeatureSpec | None = None,
+) -> np.ndarray:
     """Returns columns as a float32 array `[num_items, num_features]`.
 
     Args:
         frame: a pandas.DataFrame.
-        names: the columns.
+        names: the columns of numbers.
         missing: whether values may be missing, and are then NaN.
+        spec: what the features are, if there is room to be left for embeddings.
 
     Raises:
         RowError: If a value is not a finite number.
     """
-    features = np.empty([len(frame), len(names)], np.float32)
+    width = len(names) if spec is None else spec.num_features
+    features = np.empty([len(frame), width], np.float32)
     for column, name in enumerate(names):
         values = numbers(frame[name], row_arrays.WITHOUT_TEXT)
         with np.errstate(over="ignore"):
@@ -358,15 +372,15 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
                 raise ValueError
             found[row] = value  # Such as a `decimal.Decimal`.
         except (OverflowError, TypeError, ValueError):
-            hint = of_text if isinstance(value, str) else ""
+            hint = of_text * isinstance(value, str)
             raise not_a_number(series.name, value, row, hint) from None
     return found
 
 
 def not_a_number(column: str, value: Any, row: int, hint: str = "") -> RowError:
     """Returns the error of a value that is not a number, or too large for one."""
-    shown = _shown(value)
-    return RowError(f"{_named(column)} is {shown}, expected a number{hint}", row)
+    shown = row_arrays.shown(value)
+    return RowError(f"{f'column {column!r}'} is {shown}, expected a number{hint}", row)
 
 
 def _is_numeric(dtype: Any) -> bool:
@@ -376,15 +390,6 @@ def _is_numeric(dtype: Any) -> bool:
     return pandas.api.types.is_numeric_dtype(
         dtype
     ) and not pandas.api.types.is_complex_dtype(dtype)
-
-
-def _named(name: str) -> str:
-    return f"column {name!r}"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def _listed(names: Collection[Any]) -> str:

@@ -321,6 +321,12 @@ def as_text(name: Any) -> str:
     return str(int(name) if whole else name)
 
 
+def shown(value: Any) -> str:
+    """Returns a value for a message, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
 def is_missing(value: Any) -> bool:
     """Returns whether a value is None, NaN or one of pandas' missing values."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):

@@ -36,8 +36,10 @@ def read_table(
     missing: bool = False,
     categories: Sequence[str] = (),
     texts: Sequence[str] = (),
+    embeddings: Sequence[str] = (),
     context: Sequence[str] = (),
     text_words: int = TEXT_WORDS,
+    embedding_inputs: bool = False,
 ) -> RankingLists:
     r"""Reads tables into memory, one row per item.
 
@@ -62,8 +64,11 @@ def read_table(
             are whole numbers if all cells of the first file are, such as 7 or 7.0, or
             else texts as they stand, such as 007 or NA; an empty cell is missing.
         texts: columns of texts, see `RankingLists.from_dataframe`.
+        embeddings: columns of lists of numbers, in Parquet or JSON lines, see
+            `RankingLists.from_dataframe`.
         context: features, of any kind, that have one value a list.
         text_words: how many words of a text are used.
+        embedding_inputs: see `RankingLists.from_dataframe`.
 
     Raises:
         DataFormatError: If a file lacks one of these columns, a value is wrong, or the
@@ -83,7 +88,7 @@ def read_table(
     """
     columns = Columns(
         *(label, query, features, weight, doc_id, missing),
-        *(categories, texts, context, text_words),
+        *(categories, texts, embeddings, context, text_words, embedding_inputs),
     )
     with messages.issuing_warnings():
         return concatenate(read_files(find_files(paths), columns))
@@ -226,7 +231,7 @@ def _read_frames(
             if len(part):
                 # The index of a frame is a column in the file; as floats, long ids
                 # beside missing ones would be others.
-                exact = bool(columns.encoded)
+                exact = bool(columns.categories or columns.texts)
                 yield part.to_pandas(ignore_metadata=True, integer_object_nulls=exact)
 
 

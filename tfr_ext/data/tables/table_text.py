@@ -82,7 +82,8 @@ def read_frames(
         values = {}
         for name in wanted:
             try:
-                if name in (columns.query, columns.doc_id, *columns.texts):
+                as_text = *columns.texts, *columns.embeddings
+                if name in (columns.query, columns.doc_id, *as_text):
                     values[name] = batch[name].to_pandas()
                 elif name in columns.categories:
                     values[name] = _category(batch[name], columns.spec is None)

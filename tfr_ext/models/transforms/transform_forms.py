@@ -336,11 +336,16 @@ def quantiles(
 
 
 def missing_features(pieces: Iterable[RankingLists]) -> np.ndarray:
-    """Returns which features are NaN for some item, `[features]`."""
+    """Returns which numbers are NaN for some item, `[features]`."""
     found = np.zeros([], bool)
     for lists in pieces:
-        found = found | np.isnan(lists.features).any(axis=0)
+        found = found | np.isnan(lists.features[:, : _width(lists)]).any(axis=0)
     return found
+
+
+def _width(lists: RankingLists) -> int:
+    """Returns how many features are no embeddings, whose numbers stay as they are."""
+    return lists.num_features if lists.spec is None else lists.spec.num_numbers
 
 
 def _lowest(
@@ -361,7 +366,8 @@ def _transformed(
         order = np.argsort(lists.lengths, kind="stable")
         for chosen in buckets.cut_by_items(order, lists.lengths, _MAX_ITEMS):
             batch = batching.padded_batch(lists, chosen)[0]
-            features, mask = batch[batching.FEATURES], batch[batching.MASK]
+            features = batch[batching.FEATURES][..., : _width(lists)]
+            mask = batch[batching.MASK]
             missing = np.isnan(features[mask])
             for layer in layers:
                 features = layer((features, mask))

@@ -16,7 +16,7 @@ from tfr_ext.data.fingerprints import MISSING
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models import categories
 from tfr_ext.models.categories import Vocabulary
-from tfr_ext.models.texts import NUM_MATCHES, idf, matches, pairs
+from tfr_ext.models.texts import NUM_MATCHES, cosine, idf, matches
 
 _AT_A_TIME = 1 << 14  # Items, whose words are compared with each other.
 
@@ -27,7 +27,7 @@ class Codes:
 
     A value of a category's vocabulary has its place there, from 1 on; others share 0,
     and a missing one is NaN. For each text of the context and text of items, there is
-    what `matches` returns.
+    what `matches` returns, and for two embeddings their cosine.
 
     Attributes:
         spec: what the features are.
@@ -40,7 +40,10 @@ class Codes:
     @property
     def num_numbers(self) -> int:
         """How many columns precede those of categories."""
-        return self.spec.num_features + NUM_MATCHES * len(pairs(self.spec.encoded()))
+        texts, embeddings = map(self.spec.pairs, ("text", "embedding"))
+        inputs = sum(x.width for x in self.spec.embeddings if x.as_input)
+        more = inputs + len(embeddings) + NUM_MATCHES * len(texts)
+        return self.spec.num_numbers + more
 
     @classmethod
     def learnt(cls, train: RankingLists) -> Codes | None:
@@ -58,7 +61,7 @@ class Codes:
                     f"Category {feature.name!r} has up to {feature.width} values, and "
                     "trees take one. Leave it out of `category_columns`."
                 )
-        paired = {x.name for pair in pairs(train.spec.encoded()) for x in pair}
+        paired = {x.name for pair in train.spec.pairs("text") for x in pair}
         for feature in train.spec.encoded():
             if feature.kind == "text" and feature.name not in paired:
                 raise ValueError(
@@ -92,7 +95,7 @@ class Codes:
 
 
 def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
-    """Returns the numbers of each item, what its texts share, and its codes, float32.
+    """Returns the numbers of each item, what its texts and embeddings share, and codes.
 
     Args:
         lists: the lists.
@@ -101,14 +104,21 @@ def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
     Raises:
         ValueError: If the lists have other categories.
     """
-    wanted, given = (x.spec.encoded() if x and x.spec else [] for x in (codes, lists))
+    wanted, given = (
+        [*x.spec.encoded(), *x.spec.embeddings] if x and x.spec else []
+        for x in (codes, lists)
+    )
     if wanted != given:
         raise ValueError(f"The trees take the categories {wanted}. Found: {given}.")
     if codes is None:
         return lists.features
     found = {feature: ids for feature, ids in categories.columns(lists)}
-    parts = [lists.features]
-    for query, text in pairs(wanted):
+    spec, places = codes.spec, dict(codes.spec.slices())
+    parts = [lists.features[:, : spec.num_numbers]]
+    parts += [lists.features[:, x] for one, x in places.items() if one.as_input]
+    for pair in spec.pairs("embedding"):
+        parts.append(cosine(*(lists.features[:, places[x]] for x in pair)).numpy())
+    for query, text in spec.pairs("text"):
         known = codes.known[text.name]
         place = np.searchsorted(known.keys, found[query])
         place[~np.isin(found[query], known.keys)] = len(known.keys)
