@@ -12,6 +12,7 @@ SMALL = (
     "--flagfile=configs/quickstart.cfg",
     "--synthetic_num_queries=60",
     "--synthetic_list_size=12",
+    "--model=mlp",
     "--hidden_sizes=8",
     "--batch_size=8",
     "--num_epochs=3",

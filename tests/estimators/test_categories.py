@@ -13,7 +13,7 @@ from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.models.layers import all_layers
 from tfr_ext.serving import exporter, parity
 
-TINY = {"loss": "list_net_loss", "hidden_sizes": (4,), "num_epochs": 2}
+TINY = {"loss": "list_net_loss", "model": "mlp", "hidden_sizes": (4,), "num_epochs": 2}
 NAMES = ["brand", "shop", "arrow", "size", "tags", "user"]
 TEXTS = ["title", "words"]
 EMBEDDINGS = ["face", "wish"]

@@ -8,6 +8,7 @@ import tfr_ext
 
 SMALL = {
     "loss": "list_net_loss",
+    "model": "mlp",
     "hidden_sizes": (),
     "num_epochs": 15,
     "batch_size": 8,
@@ -57,11 +58,11 @@ def test_within_one_list_they_are_those_of_scikit_learn(ranker):
         X,
         y,
         scoring=lambda ranker, X, y: ranker.score(X, y, group=[len(y)]),
-        n_repeats=100,
+        n_repeats=50,
         random_state=1,
     )
-    found = ranker.importances(X, y, group=[len(y)], repeats=100)
-    error = np.hypot(expected.importances_std, found.std) / np.sqrt(100)
+    found = ranker.importances(X, y, group=[len(y)], repeats=50)
+    error = np.hypot(expected.importances_std, found.std) / np.sqrt(50)
     assert (np.abs(found.mean - expected.importances_mean) <= 4 * error).all()
     np.testing.assert_allclose(
         found.std[:3], expected.importances_std[:3], rtol=0.4, atol=1e-3

@@ -17,7 +17,12 @@ pd = pytest.importorskip("pandas")
 
 # What is quickly built and traced.
 TINY = {
-    **{"loss": "list_net_loss", "hidden_sizes": (2,), "batch_normalization": False},
+    **{
+        "loss": "list_net_loss",
+        "model": "mlp",
+        "hidden_sizes": (2,),
+        "batch_normalization": False,
+    },
     "num_epochs": 1,
     "model": "mlp",  # scores items by themselves
 }

@@ -17,7 +17,13 @@ from tests.files import content, write_run, write_text
 from tfr_ext.runs import run_progress
 
 SOURCE = pathlib.Path(__file__).with_name("faults.c")
-_SMALL = ("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=line")
+_SMALL = (
+    "--model=mlp",
+    "--hidden_sizes=4",
+    "--num_epochs=2",
+    "--batch_size=8",
+    "--verbose=line",
+)
 _DATA = ("--dataset=text", "--train_path={root}/in/train.txt", "--num_features=6")
 _OFTEN = (*_SMALL, "--checkpoint_minutes=1e-9", "--metrics=ndcg_10,map")
 _TRAIN = (*_DATA, *_OFTEN)

@@ -10,7 +10,13 @@ from tests import layouts
 from tests.commands import run_command, told
 from tests.files import content, write_text
 
-_TRAIN = ("pipelines.train", "--hidden_sizes=4", "--num_epochs=2", "--batch_size=4")
+_TRAIN = (
+    "pipelines.train",
+    "--model=mlp",
+    "--hidden_sizes=4",
+    "--num_epochs=2",
+    "--batch_size=4",
+)
 _TRAIN += ("--loss=list_net_loss",)
 _PREPARE = ("pipelines.prepare", "--shard_megabytes=0.01", "--output_dir={out}")
 COMMANDS = {

@@ -14,7 +14,12 @@ from tfr_ext.runs import run_progress
 
 # Nothing is saved before the last epoch, if nothing asks for it.
 TRAINING = (
-    *("--synthetic_num_queries=60", "--synthetic_list_size=5", "--hidden_sizes=4"),
+    *(
+        "--synthetic_num_queries=60",
+        "--synthetic_list_size=5",
+        "--model=mlp",
+        "--hidden_sizes=4",
+    ),
     *("--batch_size=4", "--num_epochs=100000", "--checkpoint_epochs=100000"),
 )
 COMMANDS = {

@@ -25,7 +25,12 @@ OTHERS = {
     "fuse": ("fuse", "{root}/in/run", "{root}/in/other", "--output_dir={root}/out"),
     "experiment": (
         *("experiment", "--method=A: --loss=list_net_loss", "--folds=1", "--seeds=1"),
-        *("--synthetic_num_queries=20", "--hidden_sizes=4", "--num_epochs=1"),
+        *(
+            "--synthetic_num_queries=20",
+            "--model=mlp",
+            "--hidden_sizes=4",
+            "--num_epochs=1",
+        ),
         "--output_dir={root}/out",
     ),
 }

@@ -26,6 +26,7 @@ def flags_of(folder, *more):
         f"--train_path={folder}/Fold{{fold}}/train.txt",
         f"--valid_path={folder}/Fold{{fold}}/vali.txt",
         f"--test_path={folder}/Fold{{fold}}/test.txt",
+        "--model=mlp",
         "--hidden_sizes=4",
         "--num_epochs=2",
         "--batch_size=6",

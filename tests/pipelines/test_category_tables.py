@@ -17,7 +17,13 @@ FLAGS = (
     "--context_columns=device,age,query_id",
 )
 SMALL = (
-    *("--hidden_sizes=4", "--num_epochs=2", "--batch_size=64", "--verbose=line"),
+    *(
+        "--model=mlp",
+        "--hidden_sizes=4",
+        "--num_epochs=2",
+        "--batch_size=64",
+        "--verbose=line",
+    ),
     *("--loss=list_net_loss", "--nodraw_curves", "--metrics=ndcg_10"),
 )
 

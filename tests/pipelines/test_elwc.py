@@ -20,6 +20,7 @@ pytestmark = pytest.mark.stack_b
 
 FLAGS = (
     "--flagfile=configs/quickstart.cfg",
+    "--model=mlp",
     "--hidden_sizes=8",
     "--batch_size=8",
     "--num_epochs=3",

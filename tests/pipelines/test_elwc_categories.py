@@ -13,6 +13,7 @@ from tfr_ext import data
 
 FLAGS = (
     "--flagfile=configs/quickstart.cfg",
+    "--model=mlp",
     "--hidden_sizes=8",
     "--num_epochs=2",
     "--min_count=1",

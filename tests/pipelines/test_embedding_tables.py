@@ -15,7 +15,13 @@ COLUMNS = (
     "--context_columns=wish",
 )
 SMALL = (
-    *("--hidden_sizes=4", "--num_epochs=2", "--batch_size=64", "--verbose=line"),
+    *(
+        "--model=mlp",
+        "--hidden_sizes=4",
+        "--num_epochs=2",
+        "--batch_size=64",
+        "--verbose=line",
+    ),
     *("--loss=list_net_loss", "--nodraw_curves", "--metrics=ndcg_10"),
 )
 
@@ -66,7 +72,7 @@ def test_from_parquet_to_ranks(files, tmp_path):
         "pipelines.prepare", *COLUMNS, *paths_of(files), f"--output_dir={shards}"
     )
     of_shards = ["--dataset=elwc", f"--data_dir={shards}", *SMALL]
-    train(*of_shards, f"--model_dir={tmp_path}/again")
+    train(*of_shards, "--noexport_model", f"--model_dir={tmp_path}/again")
     metrics = [
         json.loads((tmp_path / x / "metrics.json").read_text())["test"]
         for x in ("run", "again")

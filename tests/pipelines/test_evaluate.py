@@ -43,6 +43,7 @@ def run(tmp_path_factory):
         "--flagfile=configs/text.cfg",
         *(f"--{s}_path={directory}/{s}.txt" for s in ("train", "valid", "test")),
         f"--model_dir={directory}/model",
+        "--model=mlp",
         "--hidden_sizes=4",
         "--num_epochs=2",
         "--empty_list=skip",

@@ -16,7 +16,13 @@ LETTERS = [*"[]*?\\ {}~$%=,:;#'\"`!&|<>()@^\t", "\u00e9", "\u00a0", "\u2028", "[
 NO_PATTERN = "a ~$%20=,;:#'\"`!&|<>()@^\t\u00e9\u00a0\u2028z"
 AT_ONCE = "-run[1] a\\b*?{x|y}~$%20=,;:#'\"`!&<>()@^\t\u00e9\u00a0\u2028z"
 TINY = (
-    *("--hidden_sizes=2", "--num_epochs=1", "--verbose=silent", "--nodraw_curves"),
+    *(
+        "--model=mlp",
+        "--hidden_sizes=2",
+        "--num_epochs=1",
+        "--verbose=silent",
+        "--nodraw_curves",
+    ),
     *("--gain=linear", "--metrics=ndcg_10,map", "--loss=list_net_loss"),
 )
 

@@ -21,7 +21,13 @@ FLAGS = (
 )
 # The loss is not what is tested: this one's graph is small.
 SMALL = (
-    *("--hidden_sizes=4", "--num_epochs=2", "--batch_size=8", "--verbose=silent"),
+    *(
+        "--model=mlp",
+        "--hidden_sizes=4",
+        "--num_epochs=2",
+        "--batch_size=8",
+        "--verbose=silent",
+    ),
     *("--loss=list_net_loss", "--nodraw_curves"),
 )
 SPLITS = ("train", "valid", "test")

@@ -337,6 +337,7 @@ def test_training_exports_the_names_that_it_read(tmp_path):
         "--elwc_context_features=length",
         "--num_epochs=1",
         "--loss=list_net_loss",
+        "--model=mlp",
         "--hidden_sizes=4",
         "--nodraw_curves",
         "--verbose=silent",

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.any_keras
 # several items, whose scores tie then, but not in the file of a run.
 LOSS = "list_net_loss"
 MODEL = ModelConfig(
-    hidden_sizes=(4,), activation="tanh", batch_normalization=False, dropout=0.2
+    "mlp", hidden_sizes=(4,), activation="tanh", batch_normalization=False, dropout=0.2
 )
 SMALL = TrainingConfig(
     data=DataConfig(synthetic_num_queries=20, synthetic_list_size=5),
@@ -239,7 +239,7 @@ def test_the_reason_of_a_failed_process_is_told(tmp_path):
         trained(
             tmp_path / "run",
             splits=dataclasses.replace(LISTS, train=wide),
-            model=ModelConfig(hidden_sizes=(4,), batch_normalization=False),
+            model=ModelConfig("mlp", hidden_sizes=(4,), batch_normalization=False),
             parallel_models=2,
         )
     assert not (tmp_path / "run" / "metrics.json").exists()

@@ -31,7 +31,10 @@ pytestmark = pytest.mark.stack_b
 SMALL = TrainingConfig(
     data=DataConfig(synthetic_num_queries=30, synthetic_list_size=6),
     model=ModelConfig(
-        hidden_sizes=(4,), batch_normalization=False, feature_transforms=("standard",)
+        "mlp",
+        hidden_sizes=(4,),
+        batch_normalization=False,
+        feature_transforms=("standard",),
     ),
     loss=LossConfig("list_net_loss"),  # Its graph is built soon.
     num_epochs=2,

@@ -35,7 +35,7 @@ SPLITS = Splits(*(make_lists([4] * 8, seed=seed) for seed in range(3)))
 # A loss and a network whose graphs are built soon.
 LOSS = "list_net_loss"
 SMALL = TrainingConfig(
-    model=ModelConfig(hidden_sizes=(4,), batch_normalization=False),
+    model=ModelConfig("mlp", hidden_sizes=(4,), batch_normalization=False),
     loss=LossConfig(LOSS),
     num_epochs=1,
     draw_curves=False,
@@ -49,7 +49,12 @@ TOO_HIGH = dataclasses.replace(
 
 
 def fitted(lists=SPLITS.train, **params):
-    small = {"hidden_sizes": (4,), "batch_normalization": False, "loss": LOSS}
+    small = {
+        "model": "mlp",
+        "hidden_sizes": (4,),
+        "batch_normalization": False,
+        "loss": LOSS,
+    }
     params = {"num_epochs": 1, **small, **params}
     return tfr_ext.Ranker(**params).fit(
         lists.features, lists.labels, group=lists.lengths

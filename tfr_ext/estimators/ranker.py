@@ -24,6 +24,8 @@ from tfr_ext.settings.data_checks import AUTO, KEPT_MISSING
 from tfr_ext.sources import data_splits
 from tfr_ext.training.trainer import train
 
+_SCORED = 1 << 14  # Number of items that are scored at a time, padding included.
+
 
 class Ranker(Measured, BaseEstimator):
     """A neural ranker that is used like the rankers of LightGBM and XGBoost.
@@ -389,7 +391,10 @@ class Ranker(Measured, BaseEstimator):
         return found
 
     def _scores(self, lists: RankingLists) -> np.ndarray:
-        return score_lists(self.model_, lists, self.params_["batch_size"] or 128)
+        # As many lists at a time as in training, or more short ones.
+        many = _SCORED // max(1, int(lists.lengths.max(initial=1)))
+        size = max(self.params_["batch_size"] or 128, many)
+        return score_lists(self.model_, lists, size)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
