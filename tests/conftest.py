@@ -91,9 +91,9 @@ def _precision_is_left_as_it_was():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Marks what `first_case` leaves to the grid, and the tenth that is now due."""
+    """Marks what `first_case` leaves to the grid, and the part that is now due."""
     begun = set()
-    tenth = _number_of_commits() % 10
+    due = _number_of_commits() % 20
     for item in items:
         marker = item.get_closest_marker("first_case")
         if marker is not None and not item.get_closest_marker("grid"):
@@ -104,8 +104,8 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.grid)
             begun.add(test)
         if item.get_closest_marker("grid"):
-            if zlib.crc32(item.nodeid.encode()) % 10 == tenth:
-                item.add_marker(pytest.mark.tenth)
+            if zlib.crc32(item.nodeid.encode()) % 20 == due:
+                item.add_marker(pytest.mark.due)
 
 
 def _number_of_commits():

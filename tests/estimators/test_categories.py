@@ -102,8 +102,8 @@ def test_a_ranker_of_numbers_saves_no_kinds(tmp_path):
 
 
 def test_brands_help_where_they_decide():
-    (df, y), (new, wanted) = frame(200), frame(60, seed=1)
-    params = {"num_epochs": 60, "learning_rate": 0.01, "hidden_sizes": (16,)}
+    (df, y), (new, wanted) = frame(120), frame(60, seed=1)
+    params = {"num_epochs": 30, "learning_rate": 0.02, "hidden_sizes": (16,)}
     with_brands = ranker(**params).fit(df, y).score(new, wanted)
     columns = ["query", "price"]
     without = ranker(**params, **NUMBERS_ONLY)

@@ -206,14 +206,16 @@ SCRIPT = textwrap.dedent(
         for name, value in defaults.items():
             flags.FLAGS[name].value = value
         flags.FLAGS.unparse_flags()
-        flags.FLAGS(["train", f"--model_dir={sys.argv[2]}/{len(told)}",
-                     "--metrics=ndcg_10,map", "--synthetic_num_queries=9",
-                     "--synthetic_list_size=7", "--num_epochs=1", "--seed=0",
-                     *given])
         try:
+            flags.FLAGS(["train", f"--model_dir={sys.argv[2]}/{len(told)}",
+                         "--metrics=ndcg_10,map", "--synthetic_num_queries=9",
+                         "--synthetic_list_size=7", "--num_epochs=1", "--seed=0",
+                         *given])
             with messages.worded(wording.with_flag_names):
                 train.train()
             told.append("")
+        except flags.Error as error:
+            told.append(str(error))
         except ValueError as error:
             told.append(failures.explain(error))
     print(json.dumps(told))

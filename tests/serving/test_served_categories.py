@@ -282,7 +282,7 @@ def test_categories_alone(tmp_path):
     frame = made()[["likes", "query", "shop"]]
     names = {"categories": ["likes", "shop"], "context": ["likes"]}
     ranker = tfr_ext.Ranker(
-        query="query", num_epochs=1, hidden_sizes=(4,), verbose=0, **names
+        query="query", model="mlp", num_epochs=1, hidden_sizes=(4,), verbose=0, **names
     )
     ranker.fit(frame, np.arange(len(frame)) % 3).export(str(tmp_path))
     expected = ranker.predict(frame)[:4]
@@ -326,9 +326,8 @@ def test_the_requests_of_the_guide(tmp_path):
             "device": np.repeat(["phone", "desk"], 30),
         }
     )
-    ranker = tfr_ext.Ranker(
-        query="query", context=["device"], num_epochs=1, hidden_sizes=(4,), verbose=0
-    )
+    small = {"model": "mlp", "num_epochs": 1, "hidden_sizes": (4,), "verbose": 0}
+    ranker = tfr_ext.Ranker(query="query", context=["device"], **small)
     ranker.fit(frame, np.arange(60) % 3 % 2).export(str(tmp_path))
     shell, python = (
         block

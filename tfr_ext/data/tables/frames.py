@@ -380,7 +380,7 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
 def not_a_number(column: str, value: Any, row: int, hint: str = "") -> RowError:
     """Returns the error of a value that is not a number, or too large for one."""
     shown = row_arrays.shown(value)
-    return RowError(f"{f'column {column!r}'} is {shown}, expected a number{hint}", row)
+    return RowError(f"column {column!r} is {shown}, expected a number{hint}", row)
 
 
 def _is_numeric(dtype: Any) -> bool:
