@@ -5,6 +5,18 @@ import dataclasses
 import numpy as np
 import pandas as pd
 
+# Flags of a training on a small table.
+SMALL = (
+    *(
+        "--model=mlp",
+        "--hidden_sizes=4",
+        "--num_epochs=2",
+        "--batch_size=64",
+        "--verbose=line",
+    ),
+    *("--loss=list_net_loss", "--nodraw_curves", "--metrics=ndcg_10"),
+)
+
 
 def tabular(lists, seed=0):
     """The lists with weights, and with names of three features."""

@@ -8,6 +8,7 @@ import pytest
 
 from tests.commands import bad, run_command, told, train
 from tests.pipelines.task_processes import assert_same_run
+from tests.tables import SMALL
 
 pytest.importorskip("pyarrow")
 FLAGS = (
@@ -15,16 +16,6 @@ FLAGS = (
     "--category_columns=brand,shop,sku,device",
     "--text_columns=title,query_id",
     "--context_columns=device,age,query_id",
-)
-SMALL = (
-    *(
-        "--model=mlp",
-        "--hidden_sizes=4",
-        "--num_epochs=2",
-        "--batch_size=64",
-        "--verbose=line",
-    ),
-    *("--loss=list_net_loss", "--nodraw_curves", "--metrics=ndcg_10"),
 )
 
 

@@ -7,22 +7,13 @@ import pandas as pd
 import pytest
 
 from tests.commands import bad, run_command, told, train
+from tests.tables import SMALL
 
 pytest.importorskip("pyarrow")
 COLUMNS = (
     "--dataset=table",
     "--embedding_columns=vector,wish",
     "--context_columns=wish",
-)
-SMALL = (
-    *(
-        "--model=mlp",
-        "--hidden_sizes=4",
-        "--num_epochs=2",
-        "--batch_size=64",
-        "--verbose=line",
-    ),
-    *("--loss=list_net_loss", "--nodraw_curves", "--metrics=ndcg_10"),
 )
 
 

@@ -141,9 +141,14 @@ class FeatureSpec:
         return sum(feature.width for feature in self.encoded(True))
 
     @property
+    def others(self) -> list[Feature]:
+        """The features that are no numbers: what has ids, and then embeddings."""
+        return [*self.encoded(), *self.embeddings]
+
+    @property
     def is_numeric(self) -> bool:
         """Whether all features are numbers."""
-        return not (self.encoded() or self.embeddings)
+        return not self.others
 
     @property
     def inputs(self) -> list[tuple[Feature, str]]:
@@ -152,7 +157,7 @@ class FeatureSpec:
         It is the feature's where that is an identifier and means nothing else.
         """
         found = []
-        for number, feature in enumerate((*self.encoded(), *self.embeddings), 1):
+        for number, feature in enumerate(self.others, 1):
             name = feature.name
             plain = name.isascii() and name.isidentifier()
             if not plain or name in _RESERVED or name.startswith("feature_"):

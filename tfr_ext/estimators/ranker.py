@@ -24,7 +24,7 @@ from tfr_ext.settings.data_checks import AUTO, KEPT_MISSING
 from tfr_ext.sources import data_splits
 from tfr_ext.training.trainer import train
 
-_SCORED = 1 << 14  # Number of items that are scored at a time, padding included.
+_SCORED = 1 << 14  # Items that are scored at a time, or a batch of training.
 
 
 class Ranker(Measured, BaseEstimator):
@@ -153,10 +153,9 @@ class Ranker(Measured, BaseEstimator):
                 types category and string, () for none.
             texts: columns of a data frame that are texts, such as titles, whose words
                 count; `query` may be one.
-            embeddings: columns of a data frame whose cells are arrays or lists of
-                numbers, as an encoder made them; the model takes the cosine of each of
-                `context` with each of the items, and the numbers themselves with the
-                setting 'embedding_inputs'.
+            embeddings: columns of a data frame of arrays or lists of numbers, as an
+                encoder made them; the model takes the cosine of each of `context` with
+                each of the items, and with setting 'embedding_inputs' the numbers too.
             context: columns of a data frame that have one value a query, such as a
                 user's segment or the query's words.
 
@@ -376,10 +375,8 @@ class Ranker(Measured, BaseEstimator):
     def _lists(self, X: Any, y: Any, group: Any, qid: Any) -> RankingLists:
         """Returns rows as lists, with the features of `fit`."""
         self._check_fitted()
-        columns = getattr(self, "feature_names_in_", None)
-        query = self.params_["query"]
-        keeps = fills_missing(self.model_)
-        spec = getattr(self, "spec_", None)
+        columns, spec = (getattr(self, x, None) for x in ("feature_names_in_", "spec_"))
+        query, keeps = self.params_["query"], fills_missing(self.model_)
         found = rows.lists(
             X, y, group, qid, None, query, columns, "X", keeps, spec=spec
         )
@@ -391,7 +388,6 @@ class Ranker(Measured, BaseEstimator):
         return found
 
     def _scores(self, lists: RankingLists) -> np.ndarray:
-        # As many lists at a time as in training, or more short ones.
         many = _SCORED // max(1, int(lists.lengths.max(initial=1)))
         size = max(self.params_["batch_size"] or 128, many)
         return score_lists(self.model_, lists, size)

@@ -105,12 +105,7 @@ def check_categories(lists: RankingLists, scorer: object) -> None:
         ValueError: If they have others.
     """
     found, expected = (
-        [
-            f"{x.name} ({x.kind} of {x.width})"
-            for x in (*spec.encoded(), *spec.embeddings)
-        ]
-        if spec
-        else []
+        [f"{x.name} ({x.kind} of {x.width})" for x in spec.others] if spec else []
         for spec in (lists.spec, getattr(scorer, "spec", None))
     )
     if found != expected:

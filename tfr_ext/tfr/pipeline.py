@@ -198,8 +198,7 @@ class ListsDatasetBuilder(
         for lists in (*args, *kwargs.values()):
             spec = getattr(lists, "spec", None)
             if spec is not None and not spec.is_numeric:
-                others = *spec.encoded(), *spec.embeddings
-                names = ", ".join(feature.name for feature in others)
+                names = ", ".join(feature.name for feature in spec.others)
                 raise ValueError(
                     "Pipelines of TensorFlow Ranking take numbers only, and these are "
                     f"none: {names}. Train with `tfr_ext.training.train`."

@@ -54,8 +54,9 @@ def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
         if isinstance(series.dtype, pandas.CategoricalDtype):
             names.append(name)
         elif kind == "string" or _has_lists(series):
-            several = (x for x in series if np.ndim(x))
-            if any(isinstance(x, (float, np.floating)) for x in next(several, ())):
+            cells = () if kind == "string" else series.dropna()
+            first: Any = next((x for x in cells if np.ndim(x)), ())
+            if any(isinstance(x, (float, np.floating)) for x in first):
                 raise ValueError(
                     f"Column {name!r} has lists of numbers: name it in `embeddings` if "
                     "it is one, or leave it out."

@@ -18,7 +18,7 @@ from tfr_ext.models import categories
 from tfr_ext.models.categories import Vocabulary
 from tfr_ext.models.texts import NUM_MATCHES, cosine, idf, matches
 
-_AT_A_TIME = 1 << 14  # Items, whose words are compared with each other.
+_AT_A_TIME = 1 << 14  # Items that are compared with their queries.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,10 +104,7 @@ def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
     Raises:
         ValueError: If the lists have other categories.
     """
-    wanted, given = (
-        [*x.spec.encoded(), *x.spec.embeddings] if x and x.spec else []
-        for x in (codes, lists)
-    )
+    wanted, given = (x.spec.others if x and x.spec else [] for x in (codes, lists))
     if wanted != given:
         raise ValueError(f"The trees take the categories {wanted}. Found: {given}.")
     if codes is None:
@@ -116,16 +113,21 @@ def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
     spec, places = codes.spec, dict(codes.spec.slices())
     parts = [lists.features[:, : spec.num_numbers]]
     parts += [lists.features[:, x] for one, x in places.items() if one.as_input]
+    pieces = [
+        slice(first, first + _AT_A_TIME)
+        for first in range(0, lists.num_items, _AT_A_TIME)
+    ]
     for pair in spec.pairs("embedding"):
-        parts.append(cosine(*(lists.features[:, places[x]] for x in pair)).numpy())
+        vectors = [lists.features[:, places[x]] for x in pair]
+        cosines = [cosine(*(x[some] for x in vectors)).numpy() for some in pieces]
+        parts.append(np.concatenate([np.zeros([0, 1], np.float32), *cosines]))
     for query, text in spec.pairs("text"):
         known = codes.known[text.name]
         place = np.searchsorted(known.keys, found[query])
         place[~np.isin(found[query], known.keys)] = len(known.keys)
         query_idf = idf(known, len(known.keys))[place]
         shared = [np.zeros([0, NUM_MATCHES], np.float32)]
-        for first in range(0, lists.num_items, _AT_A_TIME):
-            some = slice(first, first + _AT_A_TIME)
+        for some in pieces:
             row = np.repeat(np.arange(lists.num_lists), lists.lengths)[some]
             both = found[query][row], found[text][some, np.newaxis], query_idf[row]
             shared.append(matches(*map(tf.constant, both)).numpy()[:, 0])
