@@ -112,7 +112,12 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
         def run(batch: tuple) -> Any:
             return strategy.run(measures.of_batch, (self.model, loss, *batch))
 
-        self._run = tf.function(run, reduce_retracing=True)
+        # One graph for batches of all shapes.
+        batches = [tf.nest.map_structure(_spec, x) for x in self._sample]
+        one = tf.nest.map_structure(
+            lambda x, *others: x.most_specific_common_supertype(others), *batches
+        )
+        self._run = tf.function(run, input_signature=[one])
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Adds the figures to the logs, and warns."""
@@ -159,3 +164,8 @@ class LossWatch(tf.keras.callbacks.Callback):
         """Warns if the loss stays the same."""
         for line in self._warnings({"loss": float((logs or {}).get("loss", 0.0))}):
             self._warn(f"After epoch {epoch + 1}: {line}")
+
+
+def _spec(x: Any) -> tf.TypeSpec:
+    is_ragged = isinstance(x, tf.RaggedTensor)
+    return tf.type_spec_from_value(x if is_ragged else tf.convert_to_tensor(x))
