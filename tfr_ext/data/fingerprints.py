@@ -113,6 +113,28 @@ def ids_of(parts: tf.RaggedTensor, width: int, kind: str) -> tf.Tensor:
     return several(fingerprint(parts.to_tensor("", shape=[None, width])))
 
 
+def ids_and_faults(
+    values: tf.RaggedTensor, width: int, kind: str
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the ids of values, and how much of them is not used as it is.
+
+    Args:
+        values: see `parts_of`.
+        width: how many ids there are.
+        kind: 'category' or 'text'.
+
+    Returns:
+        The ids `[items, width]`, and two numbers `[2]`: how many items have more values
+        or words than are used, and how many values of a text are not UTF-8.
+    """
+    parts, invalid = parts_of(values, kind), tf.constant(0, tf.int64)
+    if kind == "text" and values.dtype == tf.string:
+        texts = values.flat_values
+        invalid = tf.math.count_nonzero(tf.not_equal(texts, _replaced(texts)))
+    cut = tf.math.count_nonzero(parts.row_lengths() > width)
+    return ids_of(parts, width, kind), tf.stack([cut, invalid])
+
+
 def of_values(texts: list[bytes]) -> np.ndarray:
     """Returns the fingerprints of texts in memory."""
     return fingerprint(tf.constant(np.array(texts, object), tf.string)).numpy()

@@ -152,7 +152,7 @@ def test_the_fast_reader_takes_no_damaged_record_for_another(tmp_path):
     widths = diagnosis.measure(records, "a", SCHEMA)
     fast, rng = parsing.parser(SCHEMA, widths), np.random.default_rng(0)
     counts = {"same": 0, "left": 0}
-    for _ in range(600):
+    for _ in range(300):
         damaged = bytearray(records[rng.integers(len(records))])
         damaged[rng.integers(len(damaged))] = rng.integers(256)
         record = bytes(damaged)
@@ -165,10 +165,10 @@ def test_the_fast_reader_takes_no_damaged_record_for_another(tmp_path):
             continue
         for quick in both:
             counts["left" if quick is None else "same"] += 1
-            for key in ("ids", "context_ids", "num_cut") if quick else ():
+            for key in ("ids", "context_ids", "faults") if quick else ():
                 one, other = getattr(quick, key), getattr(slow, key)
                 np.testing.assert_array_equal(one, other, key)
-    assert counts["same"] > 300, counts
+    assert counts["same"] > 150, counts
 
 
 @pytest.mark.parametrize(
@@ -235,6 +235,24 @@ def test_the_name_of_the_query_may_be_a_text(tmp_path, path_taken):
     assert lists.query_ids == ["Red hat", "shoe"]
     red, hat, shoe = of_values([b"red", b"hat", b"shoe"])
     assert lists.context_ids.tolist() == [[red, hat], [shoe, FILL]]
+
+
+def test_bytes_that_are_no_text_are_counted(tmp_path, path_taken, monkeypatch):
+    schema = data.ElwcSchema(
+        ["price"], text_columns=["title", "words"], text_words=9,
+        context_columns=["words"],
+    )  # fmt: skip
+    told, titles = [], ([b"caf\xe9 bar", b"\xff"], [b"shoe"], [])
+    monkeypatch.setattr(
+        logging, "warning", lambda text, *args: told.append(text % args)
+    )
+    items = [row(title=title) for title in titles]
+    protos = [elwc([item], words=[b"\xe9t\xe9 red"]) for item in items]
+    lists = data.read_elwc(write(tmp_path / "a", protos), schema=schema)
+    assert f"{3 + 2} texts have bytes that are not UTF-8; the words around" in told[-1]
+    caf, bar, shoe, red, t = of_values([b"caf", b"bar", b"shoe", b"red", b"t"])
+    assert lists.ids[:, :2].tolist() == [[caf, bar], [shoe, FILL], [MISSING, FILL]]
+    assert lists.context_ids[:, :2].tolist() == [[t, red]] * 3
 
 
 def test_the_graph_of_an_export_reads_the_same_ids(tmp_path):

@@ -20,7 +20,7 @@ from tfr_ext.data.elwc.message import ExampleListWithContext, other_kind
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.features import Feature
-from tfr_ext.data.fingerprints import ids_of, parts_of
+from tfr_ext.data.fingerprints import ids_and_faults
 
 NO_RECORDS = "the file has no records, expected at least 1"
 # Stands for a number of a feature that an example lacks, until `filled`: a NaN with a
@@ -142,8 +142,8 @@ def parse_slowly(
         lengths.append(len(elwc.examples))
     features, labels, doc_ids, distributions, weights = zip(*items)
     all_features, num_absent = filled(np.stack(features), schema.missing_value)
-    ids, num_cut = _ids(texts, of_items)
-    context_ids, num_cut_lists = _ids(list_texts, of_lists)
+    ids, faults = _ids(texts, of_items)
+    context_ids, faults_of_lists = _ids(list_texts, of_lists)
     return Chunk(
         all_features,
         np.array(labels, np.float32),
@@ -155,7 +155,7 @@ def parse_slowly(
         num_absent,
         ids,
         context_ids,
-        num_cut + num_cut_lists,
+        tuple((faults + faults_of_lists).tolist()),
     )
 
 
@@ -288,15 +288,17 @@ def _category(example: tf.train.Example, feature: Feature) -> list[bytes]:
     return texts
 
 
-def _ids(rows: list, features: Sequence[Feature]) -> tuple[np.ndarray | None, int]:
-    """Returns the ids of rows of values of categories, and how many are cut."""
-    parts, num_cut = [], 0
+def _ids(
+    rows: list, features: Sequence[Feature]
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Returns the ids of rows of values, and the numbers of `Chunk.faults`."""
+    parts, faults = [], np.zeros(2, int)
     for column, feature in zip(zip(*rows), features):
         values = tf.ragged.constant(column, tf.string, ragged_rank=1)
-        found = parts_of(values, feature.kind)
-        parts.append(ids_of(found, feature.width, feature.kind).numpy())
-        num_cut += int(np.sum(found.row_lengths() > feature.width))
-    return np.concatenate(parts, axis=1) if parts else None, num_cut
+        ids, found = ids_and_faults(values, feature.width, feature.kind)
+        parts.append(ids.numpy())
+        faults += found.numpy()
+    return np.concatenate(parts, axis=1) if parts else None, faults
 
 
 def _name(example: tf.train.Example, name: str) -> str | None:

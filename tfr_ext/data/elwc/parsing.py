@@ -21,7 +21,7 @@ from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.message import split_protos
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.features import Feature, FeatureSpec
-from tfr_ext.data.fingerprints import ids_of, parts_of
+from tfr_ext.data.fingerprints import ids_and_faults
 
 # The numbers that stand for an absent feature, and their bytes: a record that contains
 # them itself cannot be validated.
@@ -193,7 +193,7 @@ class Parser:
             num_absent,
             values.get("ids"),
             values.get("context_ids"),
-            int(values.get("num_cut", 0)),
+            tuple(map(int, values.get("faults", (0, 0)))),
         )
 
     # Each operation costs about .2 ms whenever a dataset of records starts. So what is
@@ -271,13 +271,12 @@ class Parser:
 def _add_ids(
     made: dict[str, tf.Tensor], key: str, found: dict, categories: Sequence[Feature]
 ) -> None:
-    """Adds the ids of categories, and to how many have more values than are used."""
-    parts = [parts_of(found[x.name], x.kind) for x in categories]
-    if parts:
-        ids = [ids_of(each, x.width, x.kind) for each, x in zip(parts, categories)]
-        cut = [each.row_lengths() > x.width for each, x in zip(parts, categories)]
+    """Adds the ids of categories and texts, and to the numbers of `Chunk.faults`."""
+    if categories:
+        each = [ids_and_faults(found[x.name], x.width, x.kind) for x in categories]
+        ids, faults = zip(*each)
         made[key] = tf.concat(ids, axis=1)
-        made["num_cut"] = made.get("num_cut", 0) + tf.math.count_nonzero(cut)
+        made["faults"] = made.get("faults", 0) + tf.add_n(faults)
 
 
 def _unpacked(protos: tf.Tensor, spec: FeatureSpec | None) -> dict[str, tf.Tensor]:

@@ -157,7 +157,7 @@ class ElwcReader:
         self._num_unjudged = 0
         self._num_dropped = 0
         self._num_absent = 0
-        self._num_cut = 0
+        self._faults = np.zeros(2, int)
 
     def read(
         self, paths: Sequence[str] | None = None, lists_per_piece: int | None = None
@@ -226,11 +226,18 @@ class ElwcReader:
                 "missing" if np.isnan(value) else f"{value:g}",
                 first,
             )
-        if self._num_cut:
+        num_cut, num_invalid = self._faults
+        if num_cut:
             logging.warning(
                 "%d categories or texts of items or lists have more values (%d) or "
                 "words than are used, of which the first are used: %s.",
-                *(self._num_cut, MOST_VALUES, first),
+                *(num_cut, MOST_VALUES, first),
+            )
+        if num_invalid:
+            logging.warning(
+                "%d texts have bytes that are not UTF-8; the words around them are "
+                "used: %s.",
+                *(num_invalid, first),
             )
         if self._num_dropped == self._num_queries and not may_be_empty:
             raise DataFormatError(
@@ -288,7 +295,7 @@ class ElwcReader:
         """Names the queries, and leaves out items that nobody judged."""
         assert self._parser is not None
         self._num_absent += chunk.num_absent
-        self._num_cut += chunk.num_cut
+        self._faults += chunk.faults
         query_ids = []
         for record, name in enumerate(chunk.query_ids, first_record):
             if name is None:

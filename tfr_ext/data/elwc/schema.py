@@ -199,7 +199,8 @@ class Chunk:
         num_absent: how many of the features the examples lack.
         ids: see `RankingLists`.
         context_ids: see `RankingLists`.
-        num_cut: how many categories of items or lists have more values than are used.
+        faults: how many categories or texts of items or lists have more values or words
+            than are used, and how many texts are not UTF-8.
     """
 
     features: np.ndarray
@@ -212,4 +213,4 @@ class Chunk:
     num_absent: int = 0
     ids: np.ndarray | None = None
     context_ids: np.ndarray | None = None
-    num_cut: int = 0
+    faults: tuple[int, ...] = (0, 0)
