@@ -101,6 +101,7 @@ def test_a_ranker_of_numbers_saves_no_kinds(tmp_path):
     assert not hasattr(tfr_ext.Ranker.load(str(tmp_path)), "spec_")
 
 
+@pytest.mark.any_keras
 def test_brands_help_where_they_decide():
     (df, y), (new, wanted) = frame(120), frame(60, seed=1)
     params = {"num_epochs": 30, "learning_rate": 0.02, "hidden_sizes": (16,)}
@@ -316,6 +317,14 @@ def test_settings_of_training(settings, tmp_path):
         ),
         ({"embeddings": ["price"]}, "'price' is no embedding: its first value is -0.5"),
         ({"texts": EMBEDDINGS}, "Column 'face' has two uses"),
+        (
+            {"embeddings": (), "settings": {"embedding_inputs": True}},
+            "`embedding_inputs=True` has no meaning without columns of embeddings",
+        ),
+        (
+            {"texts": (), "settings": {"text_words": 3}},
+            "`text_words=3` has no meaning without columns of texts",
+        ),
         ({"embeddings": "face"}, "`embeddings` must be .* Received: 'face'"),
     ],
 )

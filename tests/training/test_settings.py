@@ -73,6 +73,20 @@ def test_a_wrong_value_is_told_with_its_name(kind, name, value, told):
     assert f"`{name}`" in str(error.value) and told in str(error.value)
 
 
+@pytest.mark.parametrize("dataset", ["table", "elwc", "text"])
+@pytest.mark.parametrize("name", ["text_words", "embedding_inputs"])
+def test_settings_of_columns_need_such_columns(name, dataset):
+    kind = {"text_words": "texts", "embedding_inputs": "embeddings"}[name]
+    with pytest.raises(ValueError) as error:
+        DataConfig(
+            dataset=dataset,
+            train_path=["a"],
+            **{name: True if kind == "embeddings" else 3},
+        )
+    assert f"`{name}=" in str(error.value)
+    assert str(error.value).endswith(f" has no meaning without columns of {kind}.")
+
+
 @pytest.mark.parametrize(
     ("low", "high", "wrong", "told"),
     [

@@ -12,7 +12,6 @@ import numpy as np
 
 from tfr_ext.core import messages, which_keras
 from tfr_ext.data.batches.batching import score_lists
-from tfr_ext.data.features import TEXT_WORDS
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.estimators import as_settings, rows, saved
 from tfr_ext.estimators.measured import Measured
@@ -220,8 +219,7 @@ class Ranker(Measured, BaseEstimator):
             texts=self.texts,
             embeddings=self.embeddings,
             context=self.context,
-            text_words=config.data.text_words or TEXT_WORDS,
-            embedding_inputs=bool(config.data.embedding_inputs),
+            **rows.of_kinds(config.data, self.texts, self.embeddings),
         )
         spec, columns = lists.spec, lists.feature_names
         if spec is not None:

@@ -11,6 +11,8 @@ from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import frames
 from tfr_ext.data.tables.category_columns import AUTO
 from tfr_ext.estimators import as_settings
+from tfr_ext.settings.data_checks import check_kinds
+from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
 
@@ -154,6 +156,19 @@ def lists(
                 "`weight` is zero for all rows: there is nothing to learn."
             )
     return found
+
+
+def of_kinds(
+    data: DataConfig, texts: Sequence[str], embeddings: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the arguments of `lists` that are settings of some of the columns.
+
+    Raises:
+        ValueError: If one is given, and there are no such columns.
+    """
+    check_kinds(data, texts, embeddings)
+    inputs = bool(data.embedding_inputs)
+    return {"text_words": data.text_words or TEXT_WORDS, "embedding_inputs": inputs}
 
 
 def _columns(argument: str, names: Sequence[str]) -> list[str]:

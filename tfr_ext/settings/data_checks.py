@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tfr_ext.core.decimals import is_finite
 from tfr_ext.core.settings import Settings, given, places
 
@@ -32,6 +34,25 @@ def check_missing(missing: str) -> None:
             "`missing` must be 'auto', 'indicator', 'mean' or a finite number. "
             f"Received: {missing!r}."
         )
+
+
+def check_kinds(
+    settings: Settings, texts: Sequence[str] | None, embeddings: Sequence[str] | None
+) -> None:
+    """Checks that settings of texts and embeddings are given with such columns only.
+
+    Raises:
+        ValueError: If there are none, and a setting of theirs is given.
+    """
+    for kind, name, columns in (
+        ("texts", "text_words", texts),
+        ("embeddings", "embedding_inputs", embeddings),
+    ):
+        value = getattr(settings, name)
+        if value is not None and not columns:
+            raise ValueError(
+                f"{given(name, value)} has no meaning without columns of {kind}."
+            )
 
 
 def check_columns(settings: Settings, dataset: str) -> None:
