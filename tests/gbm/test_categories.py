@@ -74,7 +74,7 @@ def run(request, tmp_path_factory):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         result = trained(splits, folder, request.param, num_models=2)
-    line = "shop (a whole number): 3 values in the vocabulary; 0% of those in valid and"
+    line = "shop (a category of whole numbers): 3 values in the vocabulary; 0% of"
     assert printed.getvalue().count(line) == 1
     return folder, result.metrics["test"]["ndcg_5"]
 

@@ -74,13 +74,13 @@ def test_training_says_what_columns_became_once(files, run):
     values = pd.read_csv(files / "test.csv", keep_default_na=False)["brand"]
     share = (values == "new").sum() / (values != "").sum()
     for line in (
-        "brand (a text): 8 values in the vocabulary; 0% of those in valid and "
+        "brand (a category): 8 values in the vocabulary; 0% of those in valid and "
         f"{share:.0%} in test are not.",
-        "shop (a whole number): 2 values in the vocabulary; 0% of those in valid and ",
-        "sku (a text): 0 values in the vocabulary; 100% of those in valid and 100% in ",
-        "device (a text of the list): 2 values in the vocabulary; 0% of those in valid",
-        "title (16 words of a text): 12 values in the vocabulary; 0% of those in valid",
-        "query_id (16 words of a text of the list): 12 values in the vocabulary; 100%",
+        "shop (a category of whole numbers): 2 values in the vocabulary; 0% of",
+        "sku (a category): 0 values in the vocabulary; 100% of those in valid and ",
+        "device (a category, of the list): 2 values in the vocabulary; 0% of those in",
+        "title (a text, 16 words): 12 values in the vocabulary; 0% of those in valid",
+        "query_id (a text, 16 words, of the list): 12 values in the vocabulary; 100%",
         "Warning: Category 'sku': 100% of its values in training occur once, as",
     ):
         assert printed.count(line) == 1, line

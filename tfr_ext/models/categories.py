@@ -246,12 +246,12 @@ def describe(
     keys = {name: vocabulary.keys for name, vocabulary in known.items()}
     counts, found = [unseen(lists, keys) for lists in (valid, test)], []
     for feature in spec.encoded() if spec else ():
-        name, kind = feature.name, "a whole number" if feature.is_integer else "a text"
-        if feature.has_several:
-            kind = f"up to {feature.width} {kind[2:]}s"
+        name, kind = feature.name, "a category"
+        kind += " of whole numbers" * feature.is_integer
+        kind += f", up to {feature.width} values" * feature.has_several
         if feature.kind == "text":
-            kind = f"{feature.width} words of a text"
-        kind += " of the list" * feature.context
+            kind = f"a text, {feature.width} words"
+        kind += ", of the list" * feature.context
         shares = [lacked / max(1, every) for lacked, every in (x[name] for x in counts)]
         found.append(
             f"{name} ({kind}): {len(keys[name]):,} values in the vocabulary; "
