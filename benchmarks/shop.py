@@ -1,7 +1,7 @@
 """Do brands and words help where they decide? A generated shop, and who ranks it best.
 
     pip install lightgbm catboost
-    python benchmarks/shop.py tuned --output FILE [--part 1/2]
+    python benchmarks/shop.py tuned --output FILE
     python benchmarks/shop.py compare --output FILE [--tuned FILE] [--queries N]
     python benchmarks/shop.py costs
 
