@@ -160,7 +160,8 @@ dist: | $(VENV)/bin/python
 	$(RUN) -m build --wheel --outdir dist
 
 # By itself for a second stack, as the wheel is the same. The environment goes again,
-# unless it is to be that of the tests, VENV. README: a word of the commands to run.
+# unless it is to be that of the tests, VENV. README: words of which a command has one to
+# be run.
 WHEEL_VENV ?= $(VENV)-wheel
 try-wheel:
 	@test -e dist/*.whl || { echo 'dist/ has no wheel: make wheel builds it'; exit 1; }

@@ -7,7 +7,7 @@ it requires, and nothing more: `make wheel` makes one. Each command must end wel
 write nothing to the standard error but warnings of the package itself, and no progress
 bar to the standard output. A command that needs a package which is not there is left
 out, and so is a block that says why it cannot run, as it needs a server. Arguments are
-words that a command must have to be run.
+words of which a command must have one to be run.
 """
 
 from __future__ import annotations
@@ -150,9 +150,10 @@ def main() -> None:
     failed = False
     with tempfile.TemporaryDirectory() as name:
         write_files(pathlib.Path(name))
-        chosen = [x for x in commands() if all(word in x for word in sys.argv[1:])]
+        given = sys.argv[1:] or [""]
+        chosen = [x for x in commands() if any(word in x for word in given)]
         if not chosen:
-            sys.exit(f"No page has a command with {' and '.join(sys.argv[1:])}.")
+            sys.exit(f"No page has a command with {' or '.join(given)}.")
         for command in map(completed, chosen):
             missing = lacks(command)
             if missing:

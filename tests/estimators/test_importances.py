@@ -14,6 +14,8 @@ SMALL = {
     "batch_size": 8,
     "learning_rate": 0.05,
 }
+# They ask `predict` alone, which other files try with each Keras.
+pytestmark = pytest.mark.any_keras
 NAMES = ["noise", "much", "little", "asked", "same"]
 
 

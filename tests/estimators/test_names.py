@@ -19,12 +19,11 @@ pd = pytest.importorskip("pandas")
 TINY = {
     **{
         "loss": "list_net_loss",
-        "model": "mlp",
+        "model": "mlp",  # It scores items by themselves.
         "hidden_sizes": (2,),
         "batch_normalization": False,
     },
     "num_epochs": 1,
-    "model": "mlp",  # scores items by themselves
 }
 METRICS = {"monitor": "ndcg@5", "metrics": ["map", "ndcg@3"]}
 LISTS = make_lists([3, 1, 4, 2, 5, 3, 2, 4], seed=1)

@@ -29,6 +29,7 @@ print("the end")
 COMPLAINTS = ("grappler", "optimize_function_graph", "topological")
 
 
+@pytest.mark.any_keras
 @pytest.mark.parametrize(
     "arguments",
     [[], pytest.param(["all"], marks=pytest.mark.grid)],

@@ -9,6 +9,7 @@ from tests.losses import cases
 from tests.losses.every_key import KEYS, SAMPLED, taken
 from tfr_ext import losses, relaxations
 
+pytestmark = pytest.mark.any_keras
 # No score is a probability at the edge of its range, where KL losses have a kink.
 LABELS = tf.constant(
     [[2.0, 0.0, 1.0, 3.0, 0.0, -1.0], [-1.0, 1.0, 0.0, -1.0, 0.0, 2.0]], tf.float64
