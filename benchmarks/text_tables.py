@@ -101,7 +101,7 @@ def scored(
             query="query",
             texts=texts,
             context=texts[:1],
-            settings={"text_words": words},
+            settings={"text_words": words} if texts else {},
             random_state=seed,
             verbose=0,
         ).fit(train[names], train["label"])

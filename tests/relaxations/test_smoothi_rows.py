@@ -94,6 +94,7 @@ def test_values_and_gradients_are_those_of_all_rows(dtype, alpha, delta, scale):
     check(dtype, alpha, delta, a_batch(dtype, scale), 5)
 
 
+@pytest.mark.first_case("shape", "scale")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("delta", [0.1, 0.02, 0.49])
 @pytest.mark.parametrize("scale", [0.01, 2.5, 30.0])
