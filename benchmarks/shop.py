@@ -2,7 +2,8 @@
 
     pip install lightgbm catboost
     python benchmarks/shop.py tuned --output FILE
-    python benchmarks/shop.py compare --output FILE [--tuned FILE] [--queries N]
+    python benchmarks/shop.py compare --output FILE [--tuned FILE]
+        [--queries N] [--truths NAMES] [--columns NAMES]
     python benchmarks/shop.py costs
 
 In each list a query meets 20 products, of which a third are of the type that it names.
@@ -17,7 +18,9 @@ The grades, 0 to 4, are those of one of four truths:
 `compare` fits `Ranker`, LightGBM (lambdarank) and CatBoost (YetiRank) with the columns
 `numbers`, `categories` (brand and device too) and `match` (title and query too), at
 their defaults: three seeds on 5,000 queries, and `match` on 20,000; the test has 2,000
-queries. With `--tuned`, it does so for the settings that `tuned` chose. `tuned` tries
+queries. `--columns shared`, of `Ranker` alone, are `categories` and the numbers of
+shared words that trees get, without the words. With `--tuned`, it does so for the
+settings that `tuned` chose. `tuned` tries
 20 random settings of each on 2,000 queries of one seed, and keeps the best of another
 1,000; nobody sees the test. Trees stop at their best of 20 % of the queries, as
 `Ranker` does. The intervals are those of paired differences over the queries (95 %,
@@ -49,6 +52,8 @@ import pandas as pd  # noqa: E402
 import tfr_ext  # noqa: E402
 from tfr_ext import evaluation  # noqa: E402
 from tfr_ext.data import RankingLists  # noqa: E402
+from tfr_ext.models.texts import NUM_MATCHES  # noqa: E402
+from tfr_ext.models.trees import category_codes  # noqa: E402
 
 TRUTHS = ("numbers", "few", "many", "match")
 COLUMNS = {
@@ -56,6 +61,7 @@ COLUMNS = {
     "categories": ["price", "rating", "brand", "device"],
     "match": ["price", "rating", "brand", "device", "title", "words"],
 }
+SHARED = [f"shared {number}" for number in range(NUM_MATCHES)]
 CATEGORIES, TEXTS, CONTEXT = (
     ["brand", "device"],
     ["title", "words"],
@@ -147,7 +153,12 @@ def network(
     columns: str, seed: int, train: pd.DataFrame, test: pd.DataFrame, **settings: Any
 ) -> Scores:
     """`Ranker`."""
-    names = ["query", *COLUMNS[columns]]
+    if columns == "shared":
+        codes = category_codes.Codes.learnt(lists_of(train, "match"))
+        train, test = (with_shared(frame, codes) for frame in (train, test))
+        names = ["query", *COLUMNS["categories"], *SHARED]
+    else:
+        names = ["query", *COLUMNS[columns]]
     ranker = tfr_ext.Ranker(
         query="query",
         categories=[x for x in names if x in CATEGORIES],
@@ -158,6 +169,15 @@ def network(
         **settings,
     ).fit(train[names], train["label"])
     return ranker.predict(test[names])
+
+
+def with_shared(
+    frame: pd.DataFrame, codes: category_codes.Codes | None
+) -> pd.DataFrame:
+    """Returns a frame with what trees get of its texts."""
+    numbers = category_codes.rows(lists_of(frame, "match"), codes)
+    first = len(COLUMNS["numbers"])
+    return frame.assign(**dict(zip(SHARED, numbers[:, first:].T)))
 
 
 def lists_of(frame: pd.DataFrame, columns: str) -> RankingLists:
@@ -308,13 +328,21 @@ def chosen(results: Results) -> dict[tuple[str, str, str], dict[str, Any]]:
     return {key: json.loads(settings) for key, (_, settings) in best.items()}
 
 
-def compare(results: Results, queries: int, settings: dict) -> None:
+def compare(
+    results: Results,
+    queries: int,
+    settings: dict,
+    truths: list[str],
+    of_columns: list[str],
+) -> None:
     """Fits and tests all methods, and prints a table."""
-    for truth in TRUTHS:
+    for truth in truths:
         test = shop(truth, 2_000, 1_000)
         for seed in (1, 2, 3):
             frames = shop(truth, queries, seed), test
-            for columns, name in itertools.product(COLUMNS, METHODS):
+            for columns, name in itertools.product(of_columns, METHODS):
+                if columns == "shared" and name != "Ranker":
+                    continue
                 given = settings.get((truth, columns, name), {})
                 results.measure(truth, columns, name, seed, frames, given, seed)
     report(results, queries)
@@ -387,6 +415,10 @@ def main() -> None:
     parser.add_argument("--output", default="shop.csv")
     parser.add_argument("--tuned", help="the file of `tuned`")
     parser.add_argument("--queries", type=int)
+    parser.add_argument("--truths", nargs="+", choices=TRUTHS, default=TRUTHS)
+    parser.add_argument(
+        "--columns", nargs="+", choices=[*COLUMNS, "shared"], default=[*COLUMNS]
+    )
     given = parser.parse_args()
     if given.part == "costs":
         costs(given.queries or 100_000)
@@ -394,7 +426,8 @@ def main() -> None:
         tuned(Results(given.output))
     else:
         settings = chosen(Results(given.tuned)) if given.tuned else {}
-        compare(Results(given.output), given.queries or 5_000, settings)
+        queries, chosen_of = given.queries or 5_000, (given.truths, given.columns)
+        compare(Results(given.output), queries, settings, *chosen_of)
 
 
 if __name__ == "__main__":
