@@ -7,12 +7,14 @@ it requires, and nothing more: `make wheel` makes one. Each command must end wel
 write nothing to the standard error but warnings of the package itself, and no progress
 bar to the standard output. A command that needs a package which is not there is left
 out, and so is a block that says why it cannot run, as it needs a server. Arguments are
-words of which a command must have one to be run.
+words of which a command must have one to be run; 'extras' are those of commands that
+need a package of an extra.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import pathlib
 import re
@@ -150,8 +152,9 @@ def main() -> None:
     failed = False
     with tempfile.TemporaryDirectory() as name:
         write_files(pathlib.Path(name))
-        given = sys.argv[1:] or [""]
-        chosen = [x for x in commands() if any(word in x for word in given)]
+        words = [NEEDED if x == "extras" else [x] for x in sys.argv[1:] or [""]]
+        given = [*itertools.chain(*words)]
+        chosen = [x for x in commands() if any(word in completed(x) for word in given)]
         if not chosen:
             sys.exit(f"No page has a command with {' or '.join(given)}.")
         for command in map(completed, chosen):

@@ -360,9 +360,8 @@ class DataConfig(Settings):
         if self.dataset == "table" and not self.label_column:
             raise ValueError("`label_column` must name a column.")
         check_columns(self, self.dataset)
-        if (
-            self.dataset != "synthetic"
-        ):  # As `Ranker` has it, whose columns are its own.
+        # `Ranker`, whose columns are its own, has 'synthetic'.
+        if self.dataset != "synthetic":
             check_kinds(self, self.text_columns, self.embedding_columns)
         widths = self.synthetic_query_features, self.synthetic_document_features
         if self.dataset == "synthetic" and widths[0] > widths[1]:

@@ -172,6 +172,28 @@ def test_the_callback_brings_the_batches_together():
         np.testing.assert_allclose(history[name][-1], value, rtol=1e-4)
 
 
+def test_batches_of_all_shapes_have_one_graph():
+    """Arrays, too, with weights that are None; the mean is that of each by itself."""
+    tf.keras.utils.set_random_seed(0)
+    inputs, given, alone = tf.keras.Input([None, 3]), [], []
+    scores = tf.keras.layers.Reshape([-1])(tf.keras.layers.Dense(1)(inputs))
+    model = tf.keras.Model(inputs, scores)
+    model.compile("adam", loss=losses.SmoothILoss())
+    for (x, y), width in zip(dataset(), (5, 3)):
+        x, y = (each.numpy()[: width - 2, :width] for each in (x, y))
+        given.append((x, y, None))
+    for batches in (given, given[:1], given[1:]):
+        callback = diagnosis.TrainingDiagnosis(batches)
+        callback.set_model(model)
+        callback.on_train_begin()
+        alone.append(logs := {})
+        for epoch in range(2):
+            callback.on_epoch_end(epoch, logs)
+        assert callback._run.experimental_get_tracing_count() == 1
+    both, *each = (logs["gradient_norm"] for logs in alone)
+    np.testing.assert_allclose(both, np.mean(each), rtol=1e-5)
+
+
 def test_a_loss_that_is_not_finite_is_explained():
     labels = np.ones([8, 5], np.float32)
     labels[1, 2] = np.nan

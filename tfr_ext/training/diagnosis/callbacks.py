@@ -96,7 +96,10 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
                 "`loss` must be given if the model is not compiled with a "
                 f"tf.keras.losses.Loss. Received: {loss!r}."
             )
-        self._sample = list(itertools.islice(self._batches, self._num_batches))
+        self._sample = [
+            tuple(x for x in batch if x is not None)  # Without weights that are None.
+            for batch in itertools.islice(self._batches, self._num_batches)
+        ]
         if not self._sample:
             raise ValueError("`batches` must have at least one batch.")
         # Treated as a loss that a model is compiled with: under a strategy, Keras
@@ -113,9 +116,11 @@ class TrainingDiagnosis(tf.keras.callbacks.Callback):
             return strategy.run(measures.of_batch, (self.model, loss, *batch))
 
         # One graph for batches of all shapes.
-        batches = [tf.nest.map_structure(_spec, x) for x in self._sample]
+        specs = [
+            tf.nest.map_structure(tf.type_spec_from_value, x) for x in self._sample
+        ]
         one = tf.nest.map_structure(
-            lambda x, *others: x.most_specific_common_supertype(others), *batches
+            lambda x, *others: x.most_specific_common_supertype(others), *specs
         )
         self._run = tf.function(run, input_signature=[one])
 
@@ -164,8 +169,3 @@ class LossWatch(tf.keras.callbacks.Callback):
         """Warns if the loss stays the same."""
         for line in self._warnings({"loss": float((logs or {}).get("loss", 0.0))}):
             self._warn(f"After epoch {epoch + 1}: {line}")
-
-
-def _spec(x: Any) -> tf.TypeSpec:
-    is_ragged = isinstance(x, tf.RaggedTensor)
-    return tf.type_spec_from_value(x if is_ragged else tf.convert_to_tensor(x))
