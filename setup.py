@@ -14,6 +14,8 @@ VERSION = runpy.run_path(str(ROOT / "tfr_ext" / "version.py"))["__version__"]
 # have. What works there pip cannot resolve: docs/guide/installing.md says how to.
 BEFORE_3_12 = "; python_version < '3.12'"
 
+EXTRAS = "beam datasets docs gbm gpu serving table test text".split()
+
 
 class BuildWithConfigs(build_py.build_py):
     """Puts configs/ into the wheel, where --flagfile finds its files by name."""
@@ -36,7 +38,7 @@ setuptools.setup(
     packages=setuptools.find_packages(
         include=["tfr_ext", "tfr_ext.*", "pipelines", "pipelines.*"]
     ),
-    package_data={"tfr_ext": ["py.typed"]},
+    package_data={"tfr_ext": ["py.typed", "text/code_points.npz"]},
     cmdclass={"build_py": BuildWithConfigs},
     entry_points={"console_scripts": ["tfr-ext=pipelines.start.console:main"]},
     python_requires=">=3.10,<3.14",
@@ -55,11 +57,6 @@ setuptools.setup(
             f"tensorflow-ranking==0.5.5{BEFORE_3_12}",
             f"numpy<2{BEFORE_3_12}",
         ],
-        **{
-            name: requirements(name)
-            for name in (
-                *("beam", "datasets", "docs", "gbm", "gpu", "serving", "table", "test"),
-            )
-        },
+        **{name: requirements(name) for name in EXTRAS},
     },
 )

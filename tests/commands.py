@@ -27,6 +27,7 @@ PATHS = {
     "train_gbm": ("model_dir", "rerank_run", *_DATA),
     "evaluate": ("export", "run", "qrels", "scores", "output_dir", *_DATA),
     "compare": ("output_dir", "flagfile"),
+    "embed": (*("encoder", "corpus", "queries", "run", "qrels", "output", "flagfile"),),
     "experiment": ("output_dir", "cells_dir", "run_path", "valid_run_path", *_DATA),
     "export": ("model_dir", "export_dir", "flagfile"),
     "fuse": ("runs", "qrels", "valid_qrels", "output_dir", "flagfile"),

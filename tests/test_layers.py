@@ -24,7 +24,7 @@ LAYERS = (
     ("losses",),
     ("data",),
     ("evaluation",),
-    ("models",),
+    ("models", "text"),
     ("datasets",),
     ("settings",),
     ("sources",),

@@ -14,8 +14,8 @@ from tests.files import write_run
 from tests.pipelines.experiments import flags_of, write_folds
 
 COMMANDS = (
-    *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),
-    *("train", "train_gbm"),
+    *("compare", "embed", "evaluate", "experiment", "export", "fuse", "prepare"),
+    *("rank", "train", "train_gbm"),
 )
 SAVING = "tfr_ext.training.checkpoints.ResumableTraining"
 GOES_ON = "Stopped; the same command goes on.\n"
@@ -28,6 +28,9 @@ def flags(command, folder):
         return [write_run(folder / name, {"map": [1, 0, 1]}) for name in "ab"]
     if command == "evaluate":
         return [*SMALL[:2], f"--scores={folder}/none"]
+    if command == "embed":
+        names = ("encoder", "corpus", "output")
+        return [f"--{flag}={folder}/{flag}" for flag in names]
     if command == "fuse":
         return [f"{folder}/none", "--weights=valid"]
     if command == "export":
@@ -94,6 +97,7 @@ def test_while_flags_are_read(command, tmp_path):
     "command, function, line",
     [
         ("compare", "tfr_ext.evaluation.runs.read", "Stopped.\n"),
+        ("embed", "tfr_ext.text.encoder.Encoder.load", GOES_ON),
         ("evaluate", "tfr_ext.sources.data_splits.load_test", "Stopped.\n"),
         ("experiment", "pipelines.experiments.cells.parse_methods", GOES_ON),
         ("export", "tfr_ext.runs.run_directory.flag_file", "Stopped.\n"),

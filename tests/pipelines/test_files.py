@@ -43,7 +43,7 @@ def test_empty_path_flags_are_refused(command, tmp_path):
     for name in names:
         assert f"flag --{name}=" in message, name
     place = {"train": "model_dir", "train_gbm": "model_dir"}
-    place |= {"export": "export_dir", "rank": "output"}
+    place |= {"export": "export_dir", "rank": "output", "embed": "output"}
     place = place.get(command, "output_dir")
     flags = ["--flagfile=", f"--{place}={tmp_path}/out"]
     message = told(run_command(f"pipelines.{command}", *flags, check=False))
@@ -83,6 +83,8 @@ INPUTS = [
     ("evaluate", "--scores=absent", "--dataset=text", "--test_path={in}/flags.cfg"),
     ("compare", "{in}/comparison.json", "{out}/../b"),
     ("experiment", *GIVEN["experiment"], "--valid_path={in}/cells.tsv"),
+    ("embed", "--encoder=e", "--corpus={in}/a.csv"),
+    ("embed", "--encoder=e", "--corpus=absent", "--queries=b", "--run={in}/a.csv"),
     ("fuse", "{in}", "{out}/../b"),
     ("fuse", "{out}/../b", "{in}/run.trec"),
     ("fuse", "{out}/../b", "--qrels={in}/flags.cfg"),
@@ -116,10 +118,11 @@ def test_an_input_is_not_replaced(given, through, tmp_path):
             (place / name).symlink_to(out / name)
     if through == "a link" and "{in}" in (*flags, flags[-1].partition("=")[2]):
         pytest.skip("a folder is not a link of its files")
-    where = {"rank": "--output={out}/a.csv", "train": "--model_dir={out}"}
+    where = {"rank": "--output={out}/a.csv", "embed": "--output={out}/a.csv"}
+    where |= {"train": "--model_dir={out}"}
     where["train_gbm"] = where["train"]
     flags.append(where.get(command, "--output_dir={out}"))
-    if command in ("train", "train_gbm", "prepare", "rank"):
+    if command in ("train", "train_gbm", "prepare", "rank", "embed"):
         flags.append("--overwrite")
     before = content(out)
     flags = [flag.format(**{"in": place, "out": out}) for flag in flags]

@@ -22,10 +22,14 @@ from tfr_ext.evaluation import runs
 from tfr_ext.training import TrainingConfig, schedules
 
 COMMANDS = (
-    *("compare", "evaluate", "experiment", "export", "fuse", "prepare", "rank"),
-    *("train", "train_gbm"),
+    *("compare", "embed", "evaluate", "experiment", "export", "fuse", "prepare"),
+    *("rank", "train", "train_gbm"),
 )
-WITHOUT_NUMBERS = {"export": ["floats", "integers"], "fuse": ["integers"]}
+WITHOUT_NUMBERS = {
+    "export": ["floats", "integers"],
+    "fuse": ["integers"],
+    "embed": ["floats"],
+}
 NOT_FINITE = ("nan", "-nan", "inf", "-inf", "infinity", "1e999", "1e39", "-1e39")
 WRONG_JSON = {
     "nothing": "",
