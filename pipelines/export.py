@@ -31,4 +31,5 @@ def export() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    command.run(export, most_used=("model_dir", "export_dir", "ensemble"))
+    most_used = ("model_dir", "export_dir", "ensemble", "encoder", "embed_documents")
+    command.run(export, most_used=most_used)

@@ -29,7 +29,7 @@ PATHS = {
     "compare": ("output_dir", "flagfile"),
     "embed": (*("encoder", "corpus", "queries", "run", "qrels", "output", "flagfile"),),
     "experiment": ("output_dir", "cells_dir", "run_path", "valid_run_path", *_DATA),
-    "export": ("model_dir", "export_dir", "flagfile"),
+    "export": ("model_dir", "export_dir", "encoder", "flagfile"),
     "fuse": ("runs", "qrels", "valid_qrels", "output_dir", "flagfile"),
     "prepare": ("output_dir", *_DATA),
     "rank": ("export", "input", "output", "flagfile"),

@@ -191,9 +191,10 @@ def _inputs_of(num_features: int, about: Any) -> list[Input]:
             axes = ["batch"] + ["list"] * (not each["context"])
             most = each["width"] * (each["kind"] == "category")
             axes += ["values"] * (most > 1)
-            width = each["width"] * (each["kind"] == "embedding")
+            as_text = bool(each.get("as_text"))
+            width = each["width"] * (each["kind"] == "embedding" and not as_text)
             axes += ["features"] * (width > 0)
-            name = key if name == numbers else name
+            name = key if name == numbers or as_text else name
             is_integer = most > 0 and each["is_integer"]  # A text may have several.
             found.append(Input(name, key, axes, width, is_integer, most))
     if num_features < 1 and not any("list" in x.axes for x in found[1:]):

@@ -206,7 +206,7 @@ def test_help_has_an_example_the_most_used_flags_and_all_by_group(command, asked
         "train_gbm": ([GbmConfig], 10, []),
         "evaluate": ([EvaluationConfig], 10, []),
         "fuse": ([FusionConfig], 6, []),
-        "export": ([ExportConfig], 3, []),
+        "export": ([ExportConfig], 5, []),
         "rank": ([RankConfig, ServerConfig], 10, ["Server"]),
     }[command]
     everything = [place for kind in kinds for place in places(kind)]

@@ -27,6 +27,8 @@ class Feature:
             a category is then its decimal text.
         as_input: whether a model takes the numbers of an embedding, not only its
             cosine with another.
+        as_text: whether a request has the text of an embedding, as the model that is
+            served has the encoder.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Feature:
     width: int = 1
     is_integer: bool = False
     as_input: bool = False
+    as_text: bool = False
 
     @property
     def has_several(self) -> bool:
@@ -154,11 +157,14 @@ class FeatureSpec:
     def inputs(self) -> list[tuple[Feature, str]]:
         """Each feature that is no number, and the name of its input of a request.
 
-        It is the feature's where that is an identifier and means nothing else.
+        It is the feature's where that is an identifier and means nothing else; the
+        text of 'query_embedding' is 'query', if no other feature is.
         """
-        found = []
+        found, names = [], {x.name for x in self.features}
         for number, feature in enumerate(self.others, 1):
             name = feature.name
+            if feature.as_text and name.removesuffix("_embedding") not in names:
+                name = name.removesuffix("_embedding")
             plain = name.isascii() and name.isidentifier()
             if not plain or name in _RESERVED or name.startswith("feature_"):
                 name = f"feature_{number}"

@@ -32,6 +32,7 @@ from tfr_ext.serving.signatures import (
     width_of,
 )
 from tfr_ext.settings.data_checks import AUTO
+from tfr_ext.text.encoder import Encoder
 
 __all__ = [
     "ExportedScorer",
@@ -60,6 +61,7 @@ def export_ranker(
     check: Callable[[ExportedScorer], None] = lambda scorer: None,
     combination: str = "mean",
     spec: FeatureSpec | None = None,
+    encoder: Encoder | None = None,
 ) -> str:
     """Exports a ranker as the next version in `export_dir`.
 
@@ -81,6 +83,8 @@ def export_ranker(
         combination: how several models are combined, see
             `tfr_ext.models.CombinedScores`.
         spec: what the features are, if they are not only numbers.
+        encoder: makes the embeddings that requests have `as_text`, and becomes a part
+            of the export.
 
     Returns:
         The directory of the version.
@@ -100,12 +104,16 @@ def export_ranker(
     # With the model, Keras 2 would save the functions of each layer. Keras 3 has
     # TensorFlow's variables inside its own, which a session does not restore.
     module.weights = [*map(plain, model.variables)]
+    extra = dict(about or {})
+    if encoder is not None:
+        module.encoder = [*map(plain, encoder.bert.variables)]
+        extra["encoder"] = {"sha256": encoder.digest, "max_length": encoder.max_length}
     if spec is not None and not spec.is_numeric:
         keys = held_keys(model, spec)
         module.vocabularies = {name: [*map(plain, x)] for name, x in keys.items() if x}
     num_features = width_of(model)
     in_protos = elwc_features or protos_of(num_features, spec)
-    functions = signatures(model, elwc_features, spec)
+    functions = signatures(model, elwc_features, spec, encoder)
     with folder_aside(export_dir) as aside:
         tf.saved_model.save(module, aside, signatures=functions)
         if REGRESS_SIGNATURE in functions:
@@ -124,7 +132,7 @@ def export_ranker(
             elwc_features,
             spec,
             functions,
-            {"takes_missing": fills_missing(model), **(about or {})},
+            {"takes_missing": fills_missing(model), **extra},
         )
         check(ExportedScorer(aside))
         return _publish(aside, export_dir)

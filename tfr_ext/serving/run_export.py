@@ -11,12 +11,16 @@ import tensorflow as tf
 
 from tfr_ext.core.messages import say
 from tfr_ext.core.system import lock
+from tfr_ext.data import file_names
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
+from tfr_ext.data.features import FeatureSpec
 from tfr_ext.models.combination import combined_model
 from tfr_ext.serving import exporter, parity
 from tfr_ext.serving.model_file import protos_of
 from tfr_ext.settings.training_config import TrainingConfig
 from tfr_ext.sources import data_splits
+from tfr_ext.text.embedding import table_digest
+from tfr_ext.text.encoder import Encoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +75,11 @@ class ExportedRun:
 
 
 def export_models(
-    runs: Sequence[ExportedRun], export_dir: str, combination: str = "mean"
+    runs: Sequence[ExportedRun],
+    export_dir: str,
+    combination: str = "mean",
+    encoder: str | None = None,
+    embed_documents: bool = False,
 ) -> str:
     """Exports the model of a run, or several as one, as the next version.
 
@@ -84,6 +92,9 @@ def export_models(
         export_dir: the directory of versions.
         combination: how several models are combined, see
             `tfr_ext.models.CombinedScores`.
+        encoder: directory of the encoder that made the embeddings; a request then has
+            the texts of the context in their place.
+        embed_documents: whether it has the texts of items too.
 
     Returns:
         The directory of the version.
@@ -100,6 +111,11 @@ def export_models(
     if len(runs) > 1:
         model = combined_model([run.model for run in runs], combination)
         about["ensemble"] = combination
+    spec, loaded = first.splits.train.spec, None
+    if encoder is not None:
+        loaded = Encoder.load(encoder)
+        spec = _with_texts(spec, loaded, embed_documents)
+        _check_encoder(first.config.data.train_path, loaded, encoder)
     with lock.alone(export_dir, "export"):
         return exporter.export_ranker(
             model,
@@ -109,8 +125,52 @@ def export_models(
             first.splits.train.feature_names,
             {**about, "models": [run.about() for run in runs]},
             _check(runs, model),
-            spec=first.splits.train.spec,
+            spec=spec,
+            encoder=loaded,
         )
+
+
+def _with_texts(
+    spec: FeatureSpec | None, encoder: Encoder, embed_documents: bool
+) -> FeatureSpec:
+    """Returns what features are if requests have texts for the encoder.
+
+    Raises:
+        ValueError: If there are no embeddings that may be its.
+    """
+    features = spec.features if spec is not None else ()
+    texts = {
+        x
+        for x in features
+        if x.kind == "embedding" and x.width == encoder.width
+        if x.context or embed_documents
+    }
+    for of_context in (True, False):
+        if (of_context or embed_documents) and not any(
+            x.context is of_context for x in texts
+        ):
+            raise ValueError(
+                f"`encoder` makes {encoder.width} numbers: the run has no embedding of "
+                f"{'the context' if of_context else 'items'} of as many."
+            )
+    return FeatureSpec(
+        tuple(dataclasses.replace(x, as_text=x in texts) for x in features)
+    )
+
+
+def _check_encoder(paths: Sequence[str], encoder: Encoder, directory: str) -> None:
+    """Checks that tables are of an encoder, if they say of which they are.
+
+    Raises:
+        ValueError: If they are of another.
+    """
+    for path in file_names.find_files(paths) if paths else ():
+        digest = table_digest(path)
+        if digest not in (None, encoder.digest):
+            raise ValueError(
+                f"{path} has embeddings of another encoder than that in {directory}: "
+                f"expected the SHA-256 {digest}. Found: {encoder.digest}."
+            )
 
 
 def _check_features(first: ExportedRun, other: ExportedRun) -> None:

@@ -20,11 +20,11 @@ from tfr_ext.data.batches.batching import (
 )
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.features import FeatureSpec
-from tfr_ext.data.fingerprints import MISSING, fingerprint, ids_of, several, words
 from tfr_ext.models import layers
 from tfr_ext.models.texts import Embeddings
 from tfr_ext.models.transforms.fitted_transforms import FillMissing
 from tfr_ext.serving.model_file import of_spec, protos_of
+from tfr_ext.serving.requests import Embed, request_signature, with_ids, with_shape
 
 SCORES = "scores"
 ORDER, TOPN = "order", "topn"
@@ -60,6 +60,7 @@ def signatures(
     model: ScoringModel,
     elwc_features: ElwcFeatures | None = None,
     spec: FeatureSpec | None = None,
+    encoder: Embed | None = None,
 ) -> dict[str, Callable]:
     """Returns the functions with which a ranker is served.
 
@@ -90,8 +91,9 @@ def signatures(
     With features that are no numbers, the first three take `float_features` only if
     there are numbers, and an input for each other, under its name in `spec.inputs`:
     texts `[batch, list]`, or `[batch, list, values]` if an item may have several; of an
-    embedding floats `[batch, list, width]`; of the context without `list`. The empty
-    text and an embedding of zeros are missing values. There are two more signatures:
+    embedding floats `[batch, list, width]`, or the texts that the encoder embeds; of
+    the context without `list`. An embedding of zeros and the empty text, but for the
+    encoder, are missing values. There are two more signatures:
 
     *   `ids` takes what a batch has: `float_features`, `mask`, `ids` and `context_ids`.
     *   `features` returns `features`, in the shape of its `mask`: JSON that tells a
@@ -103,6 +105,7 @@ def signatures(
             out, as in `spec`, or else `float_features` of the examples, missing where
             it is absent.
         spec: what the features are, if they are not only numbers.
+        encoder: makes the embeddings that requests have `as_text`.
 
     Raises:
         ValueError: If they are not as many numbers as the model takes.
@@ -125,10 +128,10 @@ def signatures(
     def score(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         # Servers do not check the shapes of a signature, and a single feature would be
         # broadcast.
-        mask = _checked(inputs[MASK], [None, None])
+        mask = with_shape(inputs[MASK], [None, None])
         checked, fine = {}, []
         for key, spec_of in of_batch.items():
-            x = checked[key] = _checked(inputs[key], spec_of.shape.as_list())
+            x = checked[key] = with_shape(inputs[key], spec_of.shape.as_list())
             size, rank = tf.shape(mask), spec_of.shape.rank - 1
             if rank == 1:  # The context has no items.
                 size = size[:1]
@@ -164,7 +167,7 @@ def signatures(
 
     def encoded(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns a request as the inputs of the model."""
-        return _with_ids(inputs, spec)
+        return with_ids(inputs, spec, encoder)
 
     def serving_default(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         found = encoded(inputs)
@@ -230,83 +233,6 @@ def numbers_of(model: ScoringModel) -> int:
     return found[0].num_numbers if found else width_of(model)
 
 
-def request_signature(
-    num_features: int, spec: FeatureSpec | None
-) -> dict[str, tf.TensorSpec]:
-    """Returns the inputs of a request, without the mask, see `signatures`."""
-    inputs = {}
-    if spec is not None:
-        num_features = spec.num_numbers
-    if num_features or spec is None:
-        shape = [None, None, num_features]
-        inputs[FEATURES] = tf.TensorSpec(shape, tf.float32, FEATURES)
-    for feature, name in spec.inputs if spec else ():
-        shape = [None] * (1 + (not feature.context) + feature.has_several)
-        dtype = tf.string
-        if feature.kind == "embedding":
-            shape, dtype = [*shape, feature.width], tf.float32
-        inputs[name] = tf.TensorSpec(shape, dtype, name)
-    return inputs
-
-
-def _with_ids(
-    inputs: Mapping[str, tf.Tensor], spec: FeatureSpec | None
-) -> dict[str, tf.Tensor]:
-    """Returns inputs with ids in place of texts, and embeddings among the numbers."""
-    found = {key: inputs[key] for key in (FEATURES, MASK) if key in inputs}
-    parts: dict[str, list[tf.Tensor]] = {IDS: [], CONTEXT_IDS: []}
-    for feature, name in spec.inputs if spec else ():
-        rank = 1 + (not feature.context) + feature.has_several
-        if feature.kind == "embedding":
-            continue
-        texts = _checked(inputs[name], [None] * rank)
-        key = CONTEXT_IDS if feature.context else IDS
-        if feature.kind == "text":
-            of_words = ids_of(words(tf.reshape(texts, [-1])), feature.width, "text")
-            shape = tf.concat([tf.shape(texts), [feature.width]], axis=0)
-            parts[key].append(tf.reshape(of_words, shape))
-            continue
-        if feature.is_integer:
-            texts = tf.strings.regex_replace(texts, r"\.0+$", "")
-        found_ids = fingerprint(texts)
-        if feature.width == 1:
-            found_ids = found_ids[..., tf.newaxis]
-        else:
-            found_ids = found_ids[..., : feature.width]
-            fill = feature.width - tf.shape(found_ids)[-1]
-            paddings = [[0, 0]] * (rank - 1) + [[0, fill]]
-            found_ids = tf.pad(found_ids, paddings, constant_values=MISSING)
-            shape = [None] * (rank - 1) + [feature.width]
-            found_ids = several(tf.ensure_shape(found_ids, shape))
-        parts[key].append(found_ids)
-    for key, several_ids in parts.items():
-        if several_ids:
-            found[key] = tf.concat(several_ids, axis=-1)
-    if spec is not None and spec.embeddings:
-        found[FEATURES] = _with_embeddings(inputs, spec, found)
-    return found
-
-
-def _with_embeddings(
-    inputs: Mapping[str, tf.Tensor], spec: FeatureSpec, found: Mapping[str, tf.Tensor]
-) -> tf.Tensor:
-    """Returns the numbers of items with those of embeddings behind them."""
-    parts = [found[FEATURES]] if FEATURES in found else []
-    names, of_lists = dict(spec.inputs), list[tf.Tensor]()
-    for one in spec.embeddings:
-        shape = [None] * (1 + (not one.context)) + [one.width]
-        (of_lists if one.context else parts).append(_checked(inputs[names[one]], shape))
-    of_items = parts[0] if parts else found[IDS]
-    size = tf.shape(of_items)[1]
-    for x in of_lists:
-        fits = tf.debugging.assert_equal(
-            tf.shape(x)[0], tf.shape(of_items)[0], "expected a context for each list."
-        )
-        with tf.control_dependencies([fits]):
-            parts.append(tf.repeat(x[:, tf.newaxis], size, axis=1))
-    return tf.concat(parts, axis=-1)
-
-
 def fills_missing(model: ScoringModel) -> bool:
     """Returns whether a model takes features that are NaN, which are missing.
 
@@ -367,18 +293,9 @@ def _scores(model: ScoringModel, inputs: Mapping[str, np.ndarray]) -> np.ndarray
     return np.asarray(model({key: tf.constant(x) for key, x in inputs.items()}))
 
 
-def _checked(tensor: tf.Tensor, shape: list[int | None]) -> tf.Tensor:
-    """Checks a shape at run time.
-
-    The placeholder hides the static shape, or TensorFlow would skip the check.
-    """
-    hidden = tf.compat.v1.placeholder_with_default(tensor, [None] * len(shape))
-    return tf.ensure_shape(hidden, shape)
-
-
 def _best_first(scores: tf.Tensor, mask: tf.Tensor, topn: tf.Tensor) -> tf.Tensor:
     """Returns the positions of the best items, and then -1, `[batch, list]`."""
-    topn = _checked(topn, [None])
+    topn = with_shape(topn, [None])
     checked = tf.debugging.Assert(
         tf.reduce_all(topn >= 1), ["topn must be at least 1. Received:", topn]
     )

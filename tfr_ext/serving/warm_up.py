@@ -19,7 +19,7 @@ from tfr_ext.data.batches.batching import MASK, input_signature
 from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.features import Feature, FeatureSpec
-from tfr_ext.serving import model_file, signatures
+from tfr_ext.serving import model_file, requests, signatures
 
 _NAME = "tf_serving_warmup_requests"
 # The lists of a request: TensorFlow plans anew for other shapes, if at all, in no time.
@@ -104,7 +104,7 @@ def _inputs(
     elif name == signatures.FEATURES_SIGNATURE:
         specs = {}
     else:
-        specs = signatures.request_signature(num_features, spec)
+        specs = requests.request_signature(num_features, spec)
     for key, x in specs.items():
         shape = [size or known for size, known in zip(x.shape, (*_SHAPE, 1))]
         inputs[key] = np.zeros(shape, x.dtype.as_numpy_dtype)

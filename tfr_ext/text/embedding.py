@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import itertools
 import json
 import os
@@ -305,14 +306,9 @@ def _rows(
 
 def _write(path: str, rows: Iterator[dict[str, Any]], encoder: Encoder) -> int:
     """Writes the table, and returns how many rows it has."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            f"Parquet files need PyArrow ({error}). Install it: "
-            "pip install tfr-ext[text]"
-        ) from error
+    parquet = _parquet()
+    import pyarrow as pa
+
     vector = pa.list_(pa.float32(), encoder.width)
     kinds = {
         "label": pa.int32(),
@@ -337,3 +333,21 @@ def _write(path: str, rows: Iterator[dict[str, Any]], encoder: Encoder) -> int:
             raise ValueError("There are no documents.")
         writer.close()
     return count
+
+
+def table_digest(path: str) -> str | None:
+    """Returns the digest of the encoder that made a table, if its file says so."""
+    if not path.endswith(".parquet"):
+        return None
+    found = _parquet().read_schema(path).metadata or {}
+    return found[b"encoder"].decode() if b"encoder" in found else None
+
+
+def _parquet() -> Any:
+    try:
+        return importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ImportError(
+            f"Parquet files need PyArrow ({error}). Install it: "
+            "pip install tfr-ext[text]"
+        ) from error

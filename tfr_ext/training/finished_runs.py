@@ -49,6 +49,19 @@ class ExportConfig(Settings):
         group="export",
         choices=COMBINATIONS,
     )
+    encoder: str | None = setting(
+        None,
+        "Directory of the encoder that made the embeddings of the run (`embed`): the "
+        "export then has it inside, and a request the text of the query.",
+        group="export",
+        kind="path",
+    )
+    embed_documents: bool = setting(
+        False,
+        "With `encoder`, requests have the texts of documents too, in place of their "
+        "embeddings.",
+        group="export",
+    )
 
     def __post_init__(self) -> None:
         """Checks the settings.
@@ -68,6 +81,9 @@ class ExportConfig(Settings):
             raise ValueError(
                 f"{given('ensemble', self.ensemble)} has no meaning with one run."
             )
+
+        if self.embed_documents and self.encoder is None:
+            raise ValueError("`embed_documents` needs an `encoder`.")
 
     @property
     def version_directory(self) -> str:
@@ -134,7 +150,10 @@ def export_runs(config: ExportConfig) -> ExportResult:
     if config.export_dir is not None:
         check_may_write(config.export_dir)
     runs = [_restored(directory) for directory in config.model_dir]
-    version = run_export.export_models(runs, config.version_directory, config.ensemble)
+    version = run_export.export_models(
+        *(runs, config.version_directory, config.ensemble),
+        *(config.encoder, config.embed_documents),
+    )
     say(f"Exported for serving: {version}")
     return ExportResult(model_file.read(version)["signatures"], {"version": version})
 
