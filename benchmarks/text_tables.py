@@ -121,19 +121,23 @@ def scored(
 
 def metrics(
     frame: pd.DataFrame, scores: np.ndarray, every: dict[str, list[int]]
-) -> dict[str, tuple[float, float]]:
-    """NDCG@10 and average precision of each query."""
-    found = {}
+) -> dict[str, tuple[float, ...]]:
+    """NDCG@10, average precision, NDCG@20 and P@20 of each query."""
+    found: dict[str, tuple[float, ...]] = {}
+    discounts = 1 / np.log2(np.arange(2, 22))
     for query, rows in frame.assign(score=scores).groupby("query", sort=False):
         ranked = rows.sort_values("score", ascending=False, kind="stable")["label"]
         gains = np.exp2(ranked.to_numpy()) - 1
         best = np.exp2(np.array(every[str(query)])) - 1
-        discounts = 1 / np.log2(np.arange(2, 12))
-        ideal = (best[:10] * discounts[: len(best[:10])]).sum()
-        ndcg = (gains[:10] * discounts[: len(gains[:10])]).sum() / ideal
+        ndcg = [
+            (gains[:k] * discounts[: len(gains[:k])]).sum()
+            / (best[:k] * discounts[: len(best[:k])]).sum()
+            for k in (10, 20)
+        ]
         relevant = gains > 0
         precision = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
-        found[str(query)] = (ndcg, (precision * relevant).sum() / len(best[best > 0]))
+        mean = (precision * relevant).sum() / len(best[best > 0])
+        found[str(query)] = (ndcg[0], mean, ndcg[1], relevant[:20].sum() / 20)
     return found
 
 
@@ -148,7 +152,7 @@ def main() -> None:
     number = frame["query"].astype(int)
     methods = [*itertools.product(LOSSES, COLUMNS)]
     methods += [("lambdarank", "BM25"), ("lambdarank", "BM25 and texts")]
-    done: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
+    done: dict[tuple[str, ...], dict[str, tuple[float, ...]]] = {}
     if given.output.exists():
         with given.output.open() as file:
             for *names, content in csv.reader(file):
@@ -169,7 +173,7 @@ def main() -> None:
     table(metrics(frame, frame[BM25].to_numpy(), every), done)
 
 
-def table(bm25: dict[str, tuple[float, float]], done: dict[Any, Any]) -> None:
+def table(bm25: dict[str, tuple[float, ...]], done: dict[Any, Any]) -> None:
     """Prints the means, and the p-values."""
     queries = [*bm25]
     base = np.array([bm25[query] for query in queries])

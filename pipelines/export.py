@@ -10,6 +10,8 @@ model too, so that this is for another directory, or for runs with --noexport_mo
 
 from __future__ import annotations
 
+import sys
+
 from absl import flags
 
 from pipelines.flags import config_flags
@@ -26,7 +28,10 @@ def define_flags() -> None:
 
 def export() -> None:
     """Exports as the flags say."""
-    export_runs(config_flags.read(ExportConfig, FLAGS))
+    try:
+        export_runs(config_flags.read(ExportConfig, FLAGS))
+    except ImportError as error:  # Of what reads encoders.
+        sys.exit(f"Error: {error}")
 
 
 if __name__ == "__main__":

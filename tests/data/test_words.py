@@ -16,7 +16,7 @@ from tfr_ext import data
 from tfr_ext.data import fingerprints
 from tfr_ext.data.fingerprints import FILL, MISSING, of_values
 from tfr_ext.data.tables.table_files import read_table
-from tfr_ext.serving import signatures
+from tfr_ext.serving import requests
 
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = {
@@ -113,7 +113,7 @@ def test_of_a_request(frame):
     )
     texts = tf.constant(frame["title"].tolist())
     request = {"title": tf.reshape(texts, [3, 4]), "query": texts[:3]}
-    found = signatures._with_ids(request, spec)
+    found = requests.with_ids(request, spec)
     np.testing.assert_array_equal(found["ids"], EXPECTED.reshape(3, 4, 6))
     np.testing.assert_array_equal(found["context_ids"], EXPECTED[:3])
 

@@ -3,8 +3,6 @@
 import contextlib
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -13,6 +11,7 @@ import tensorflow as tf
 
 from pipelines.client import grpc_client, rest
 from tests.commands import SMALL, run_command, told, train
+from tests.serving.bare_tensorflow import answer
 from tests.serving.model_server import serving
 from tests.text import encoder_files
 from tfr_ext.data import RankingLists
@@ -27,17 +26,6 @@ COLUMNS = (
     "--embedding_columns=query_embedding,document_embedding",
     "--context_columns=query_embedding",
 )
-# All that it imports is TensorFlow.
-SCRIPT = """
-import json, sys
-import numpy as np, tensorflow as tf
-served = tf.saved_model.load(sys.argv[1]).signatures["rank"]
-request = json.load(sys.stdin)
-types = {x.name: x.dtype for x in served.structured_input_signature[1].values()}
-found = served(**{x: tf.constant(y, types[x]) for x, y in request.items()})
-assert not [x for x in sys.modules if x.startswith(("tfr_ext", "safetensors"))]
-print(json.dumps({x: y.numpy().tolist() for x, y in found.items()}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -107,14 +95,8 @@ def test_texts_score_as_their_embeddings(run, version):
     request = request_of(table, whole)
     sizes = np.full(len(request["query"]), 9, np.int32)
     mask = np.ones([len(sizes), 9], bool)
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, version],
-        input=json.dumps({**request, "mask": mask.tolist(), "topn": sizes.tolist()}),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
+    request |= {"mask": mask.tolist(), "topn": sizes.tolist()}
+    found = answer(version, request)
     np.testing.assert_allclose(
         np.ravel(found["scores"]), expected, rtol=0, atol=allowed
     )
@@ -154,7 +136,7 @@ def test_another_encoder_is_refused(run, tmp_path):
     assert "embeddings of another encoder" in told(done)
     wide = encoder_files.write(tmp_path / "wide", hidden_size=16)
     done = run_command("pipelines.export", *given, f"--encoder={wide}", check=False)
-    assert "makes 16 numbers: the run has no embedding of the context" in told(done)
+    assert "makes 16 numbers: expected one embedding of the context" in told(done)
     done = run_command("pipelines.export", *given, "--embed_documents", check=False)
     assert "--embed_documents needs an --encoder" in told(done)
     assert not (tmp_path / "out").exists()

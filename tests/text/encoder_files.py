@@ -77,14 +77,22 @@ def weights(config=None):
 _POSITIONS = "max_position_embeddings"
 
 
-def write(directory, pooling="mean", lowercase=True, of=weights, **config):
+def write(
+    directory,
+    pooling="mean",
+    lowercase=True,
+    of=weights,
+    words=WORDS,
+    limit=20,
+    **config,
+):
     """Writes the directory of an encoder, and returns its path."""
     directory = pathlib.Path(directory)
-    config = {**CONFIG, **config}
+    config = {**CONFIG, "vocab_size": len(words), **config}
     contents = {
         "config.json": config,
         "tokenizer_config.json": {"do_lower_case": lowercase},
-        "sentence_bert_config.json": {"max_seq_length": 20, "do_lower_case": False},
+        "sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False},
         "1_Pooling/config.json": {
             "word_embedding_dimension": config["hidden_size"],
             **{name: pooling == mode for mode, name in POOLING.items()},
@@ -101,8 +109,8 @@ def write(directory, pooling="mean", lowercase=True, of=weights, **config):
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content))
-    words = "".join(f"{word}\n" for word in WORDS)
-    (directory / "vocab.txt").write_text(words, encoding="utf-8")
+    lines = "".join(f"{word}\n" for word in words)
+    (directory / "vocab.txt").write_text(lines, encoding="utf-8")
     path = directory / "model.safetensors"
     save_file(of(config), path, metadata={"format": "pt"})
     return directory

@@ -29,7 +29,7 @@ def files(folder, corpus=CORPUS, queries=QUERIES, run=RUN, qrels=QRELS):
     folder.mkdir(exist_ok=True)
     for name, content in (("corpus", corpus), ("queries", queries)):
         with gzip.open(folder / f"{name}.gz", "wt", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(x, ensure_ascii=False)}\n" for x in content)
+            file.writelines(f"{json.dumps(x)}\n" for x in content)
     lines = [f"{query} Q0 {name} 1 {score} bm25\n" for query, name, score in run]
     (folder / "run").write_text("".join(lines))
     lines = [f"{query} 0 {name} {grade}\n" for query, name, grade in qrels]
@@ -159,6 +159,7 @@ def test_training_takes_the_table_as_it_is(tmp_path):
         ({"corpus": [*CORPUS, CORPUS[1]]}, r"corpus\.gz:5: 'd2' is there twice.* 2"),
         ({"corpus": [{"_id": "d1"}]}, r"corpus\.gz:1: expected a JSON object"),
         ({"corpus": [{"_id": "d1", "text": 3}]}, r"corpus\.gz:1: expected a JSON"),
+        ({"corpus": [{"_id": "d1", "text": "cut \ud83d"}]}, r"corpus\.gz:1: expected"),
         ({"corpus": [[]]}, r"corpus\.gz:1: expected a JSON object"),
         ({"queries": QUERIES[:1]}, r"run:4: query 'q2' is not in \S*queries\.gz"),
         ({"run": [*RUN, ("q2", "d7", 1)]}, r"run:5: document 'd7' is not in \S*corpus"),

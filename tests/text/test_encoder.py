@@ -16,7 +16,6 @@ REFERENCE = json.loads(
 )
 
 
-@pytest.mark.any_keras
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_vectors_are_those_of_hugging_face(pooling, tmp_path):
     encoder = Encoder.load(str(encoder_files.write(tmp_path, pooling)))
@@ -25,6 +24,8 @@ def test_vectors_are_those_of_hugging_face(pooling, tmp_path):
     np.testing.assert_allclose(found, REFERENCE[pooling], atol=2e-6)
     in_graph = tf.function(encoder)(tf.constant(encoder_files.TEXTS))
     np.testing.assert_allclose(in_graph, found, atol=2e-6)
+    assert encoder(tf.constant([], tf.string)).shape == (0, 8)
+    assert encoder.embed([]).shape == (0, 8)
 
 
 def test_saved_files_are_those_of_before(tmp_path):
@@ -64,7 +65,9 @@ def test_the_digest_is_of_every_file_that_matters(tmp_path):
     digests.append(Encoder.load(str(path)).digest)
     encoder_files.write(tmp_path, "cls")
     digests.append(Encoder.load(str(path)).digest)
-    assert len(set(digests)) == 4
+    encoder_files.write(tmp_path, "cls", lowercase=False)
+    digests.append(Encoder.load(str(path)).digest)
+    assert len(set(digests)) == 5
 
 
 def _without(name):

@@ -135,10 +135,10 @@ def export_ranker(
             {"takes_missing": fills_missing(model), **extra},
         )
         check(ExportedScorer(aside))
-        return _publish(aside, export_dir)
+        return publish(aside, export_dir)
 
 
-def _publish(aside: str, export_dir: str) -> str:
+def publish(aside: str, export_dir: str) -> str:
     """Renames a complete version to the next one, and returns its path."""
     while True:
         target = next_version(export_dir)

@@ -145,13 +145,13 @@ def _with_texts(
         if x.kind == "embedding" and x.width == encoder.width
         if x.context or embed_documents
     }
-    for of_context in (True, False):
-        if (of_context or embed_documents) and not any(
-            x.context is of_context for x in texts
-        ):
+    for of_context in (True, False)[: 1 + embed_documents]:
+        found = [x.name for x in texts if x.context is of_context]
+        if len(found) != 1:
             raise ValueError(
-                f"`encoder` makes {encoder.width} numbers: the run has no embedding of "
-                f"{'the context' if of_context else 'items'} of as many."
+                f"`encoder` makes {encoder.width} numbers: expected one embedding of "
+                f"{'the context' if of_context else 'items'} of as many in the run. "
+                f"Found: {', '.join(sorted(found)) or 'none'}."
             )
     return FeatureSpec(
         tuple(dataclasses.replace(x, as_text=x in texts) for x in features)

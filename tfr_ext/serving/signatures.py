@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -165,23 +165,6 @@ def signatures(
     specs = {**of_batch, MASK: tf.TensorSpec(mask_spec.shape, tf.bool, MASK)}
     scored = tf.function(score).get_concrete_function(specs)
 
-    def encoded(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns a request as the inputs of the model."""
-        return with_ids(inputs, spec, encoder)
-
-    def serving_default(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        found = encoded(inputs)
-        of_items = found[FEATURES if FEATURES in found else IDS]
-        found[MASK] = tf.ones(tf.shape(of_items)[:2], tf.bool)
-        return {SCORES: scored(found)}
-
-    def masked(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {SCORES: scored(encoded(inputs))}
-
-    def rank(topn: tf.Tensor, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        scores = scored(encoded(inputs))
-        return {SCORES: scores, ORDER: _best_first(scores, inputs[MASK], topn)}
-
     def elwc(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         return {SCORES: scored(in_protos.parse(examples))}
 
@@ -195,31 +178,76 @@ def signatures(
     def ids(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return {SCORES: scored(inputs)}
 
-    def features(mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {FEATURES_SIGNATURE: tf.fill(tf.shape(mask), json.dumps(of_spec(spec)))}
-
-    with_mask = {**request, MASK: specs[MASK]}
-    topn = {TOPN: tf.TensorSpec([None], tf.int32, TOPN)}
     protos = {
         name: {name: tf.TensorSpec([None], tf.string, name)}
         for name in ("examples", tf.saved_model.PREDICT_INPUTS)
     }
-    found = {
-        DEFAULT_SIGNATURE: (serving_default, request),
-        MASKED_SIGNATURE: (masked, with_mask),
-        RANK_SIGNATURE: (rank, {**with_mask, **topn}),
+    found: Functions = {
+        **of_requests(scored, request, spec, lambda x: with_ids(x, spec, encoder)),
         ELWC_SIGNATURE: (elwc, protos["examples"]),
         PREDICT_SIGNATURE: (predict, protos[tf.saved_model.PREDICT_INPUTS]),
     }
     if spec is not None and not spec.is_numeric:
         found[IDS_SIGNATURE] = ids, specs
-        found[FEATURES_SIGNATURE] = features, {MASK: with_mask[MASK]}
     if not in_protos.shared_names and not looks_across_lists(model):
         found[REGRESS_SIGNATURE] = regress, protos[tf.saved_model.REGRESS_INPUTS]
+    return traced(found)
+
+
+Functions = dict[str, tuple[Callable, Mapping[str, tf.TensorSpec]]]
+
+
+def traced(functions: Functions) -> dict[str, Callable]:
+    """Returns functions for inputs of given shapes and types, by their names."""
     return {
         name: tf.function(function, autograph=False).get_concrete_function(**specs)
-        for name, (function, specs) in found.items()
+        for name, (function, specs) in functions.items()
     }
+
+
+def of_requests(
+    scored: Callable[[Mapping[str, tf.Tensor]], tf.Tensor],
+    request: Mapping[str, tf.TensorSpec],
+    spec: FeatureSpec | None,
+    encoded: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]] = dict,
+    of_items: Sequence[str] = (FEATURES, IDS),
+) -> Functions:
+    """Returns the signatures that take requests, with their inputs.
+
+    Args:
+        scored: returns scores of what `encoded` returns, and the mask.
+        request: the inputs of a request, without the mask.
+        spec: what the features are, if they are not only numbers.
+        encoded: makes of a request what is scored.
+        of_items: what that has of items, the first of which there is.
+    """
+
+    def serving_default(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        found = encoded(inputs)
+        items = next(found[name] for name in of_items if name in found)
+        found[MASK] = tf.ones(tf.shape(items)[:2], tf.bool)
+        return {SCORES: scored(found)}
+
+    def masked(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {SCORES: scored(encoded(inputs))}
+
+    def rank(topn: tf.Tensor, **inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        scores = scored(encoded(inputs))
+        return {SCORES: scores, ORDER: _best_first(scores, inputs[MASK], topn)}
+
+    def features(mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {FEATURES_SIGNATURE: tf.fill(tf.shape(mask), json.dumps(of_spec(spec)))}
+
+    mask = {MASK: tf.TensorSpec([None, None], tf.bool, MASK)}
+    topn = {TOPN: tf.TensorSpec([None], tf.int32, TOPN)}
+    found: Functions = {
+        DEFAULT_SIGNATURE: (serving_default, request),
+        MASKED_SIGNATURE: (masked, {**request, **mask}),
+        RANK_SIGNATURE: (rank, {**request, **mask, **topn}),
+    }
+    if spec is not None and not spec.is_numeric:
+        found[FEATURES_SIGNATURE] = features, mask
+    return found
 
 
 def width_of(model: ScoringModel) -> int:

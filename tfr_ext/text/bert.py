@@ -178,7 +178,11 @@ class Bert(tf.keras.layers.Layer):
                 positions.
             training: whether units are dropped.
         """
+        given = tf.shape(tokens)[1]
         real = tf.not_equal(tokens, self.pad)
+        if self.drop_padding:  # Where all texts have ended, too.
+            longest = tf.reduce_max(tf.math.count_nonzero(real, 1, dtype=tf.int32))
+            real, tokens = real[:, :longest], tokens[:, :longest]
         ends = tf.cast(tf.equal(tokens, self.end), tf.int32)
         segments = tf.minimum(tf.cumsum(ends, axis=1, exclusive=True), 1)
         shape = tf.shape(tokens, tf.int64)
@@ -226,7 +230,9 @@ class Bert(tf.keras.layers.Layer):
             inner = dropped(self._dense(inner, f"{name}.output.dense"))
             x = self._normalized(x + inner, f"{name}.output.LayerNorm")
         x = padded(x)
-        return x if self.drop_padding else tf.where(real[..., tf.newaxis], x, 0)
+        if not self.drop_padding:
+            return tf.where(real[..., tf.newaxis], x, 0)
+        return tf.pad(x, [[0, 0], [0, given - tf.shape(x)[1]], [0, 0]])
 
     def _weight(self, name: str) -> tf.Tensor:
         return tf.cast(tf.convert_to_tensor(self.named[name]), self.compute_dtype)

@@ -123,6 +123,7 @@ def embed(config: EmbeddingConfig) -> None:
             "with `overwrite=True`."
         )
     with lock.alone_with(output, "embedding"):
+        _parquet()  # Before hours of work.
         encoder = Encoder.load(config.encoder or "")
         say(
             f"Encoder: {encoder.width} numbers, up to {encoder.max_length} tokens, "
@@ -171,7 +172,8 @@ def _texts(path: str) -> Iterator[tuple[str, str]]:
             content = json.loads(line)
             name, text = content["_id"], content["text"]
             title = content.get("title") or ""
-        except (ValueError, KeyError, TypeError, AttributeError):
+            f"{name}{title}{text}".encode()  # Not half of a pair of surrogates.
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             name = None
         if not (isinstance(name, str | int) and isinstance(text, str)) or not (
             isinstance(title, str)
@@ -257,7 +259,8 @@ def _vectors(
             values = np.load(path)
         else:
             given = [texts[name] for name in part]
-            values = np.column_stack([encoder.lengths(given), encoder.embed(given)])
+            lengths = encoder.lengths(given).astype(np.float32)
+            values = np.column_stack([lengths, encoder.embed(given)])
             with whole_file(path) as file:
                 np.save(file, values)
             computed += len(part)
@@ -330,7 +333,7 @@ def _write(path: str, rows: Iterator[dict[str, Any]], encoder: Encoder) -> int:
             writer.write_table(pa.Table.from_pylist(part, schema))
             count += len(part)
         if writer is None:
-            raise ValueError("There are no documents.")
+            raise ValueError(f"There are no documents to write to {path}.")
         writer.close()
     return count
 

@@ -102,7 +102,8 @@ class Encoder:
         except ValueError as error:
             raise ValueError(f"{directory}: {error}") from error
         _assign(bert, paths[-1])
-        digest = hashlib.sha256(f"{pooling} {normalized} {limit}".encode())
+        settings = pooling, normalized, limit, tokenizer.lowercase
+        digest = hashlib.sha256(repr(settings).encode())
         for path in paths:
             with open(path, "rb") as file:
                 digest.update(hashlib.sha256(file.read()).digest())
@@ -151,7 +152,7 @@ class Encoder:
         """Returns the vectors of the texts of tokens, float32 `[texts, width]`."""
         found = tf.cast(self.bert(tokens), tf.float32)
         if self.pooling == "cls":
-            found = found[:, 0]
+            found = tf.reduce_sum(found[:, :1], axis=1)  # Without texts, too.
         else:
             count = tf.math.count_nonzero(tokens != self.bert.pad, 1, dtype=tf.float32)
             found = tf.reduce_sum(found, axis=1)

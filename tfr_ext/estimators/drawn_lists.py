@@ -1,0 +1,157 @@
+"""Lists of a few relevant and a few other candidates, and the best epoch on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfr_ext.core import which_keras
+from tfr_ext.core.inputs import PADDING_LABEL
+from tfr_ext.core.messages import say
+from tfr_ext.data.lists import RankingLists
+from tfr_ext.evaluation import queries
+
+TOKENS = "tokens"
+_COLUMNS = ("query_id", "query", "document", "label")
+
+Rows = list[np.ndarray]
+
+
+def divided(frame: Any, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Returns the rows of each query to train on, and of each that is held out.
+
+    Raises:
+        ValueError: If a column is missing, or no query can be trained on.
+    """
+    lacking = [x for x in _COLUMNS if x not in frame]
+    if lacking:
+        raise ValueError(
+            f"`frame` lacks the columns {', '.join(lacking)}: it must be as "
+            "`tfr_ext.text.embed` writes it, with `qrels`."
+        )
+    found: dict[Any, list[int]] = {}
+    for row, query in enumerate(frame["query_id"]):
+        found.setdefault(query, []).append(row)
+    rows = [np.array(of_query) for of_query in found.values()]
+    order = rng.permutation(len(rows))
+    held = max(1, round(share * len(rows)))
+    labels = np.asarray(frame["label"], np.float32)
+    train = [rows[i] for i in order[held:] if {*(labels[rows[i]] > 0)} == {True, False}]
+    if not train:
+        raise ValueError(
+            f"Of the {len(rows) - held} queries to train on, none has relevant "
+            "documents and others."
+        )
+    return train, [rows[i] for i in order[:held]]
+
+
+def dataset(
+    tokens: np.ndarray,
+    labels: np.ndarray,
+    rows: Rows,
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+    pad: int = 0,
+) -> tf.data.Dataset:
+    """Returns a list of each query, drawn anew in each epoch.
+
+    Args:
+        tokens: those of each row.
+        labels: the label of each row.
+        rows: the rows of each query, the best of the run first.
+        sizes: how many relevant documents a list has at most, and how many others, or
+            more if relevant ones lack.
+        rng: draws.
+        pad: the token of padding.
+    """
+    size = sum(sizes)
+
+    def drawn() -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+        for number in rng.permutation(len(rows)):
+            of_query = rng.permutation(rows[number])
+            relevant = of_query[labels[of_query] > 0][: sizes[0]]
+            others = of_query[labels[of_query] <= 0][: size - len(relevant)]
+            chosen = np.concatenate([relevant, others])
+            of_list = np.full([size, tokens.shape[1]], pad, np.int32)
+            of_list[: len(chosen)] = tokens[chosen]
+            grades = np.full(size, PADDING_LABEL, np.float32)
+            grades[: len(chosen)] = labels[chosen]
+            yield {TOKENS: of_list}, grades
+
+    lists = tf.data.Dataset.from_generator(
+        drawn,
+        output_signature=(
+            {TOKENS: tf.TensorSpec([size, tokens.shape[1]], tf.int32)},
+            tf.TensorSpec([size], tf.float32),
+        ),
+    )
+    return lists.apply(tf.data.experimental.assert_cardinality(len(rows)))
+
+
+class BestEpoch(which_keras.Callback):
+    """Measures each epoch on lists that are held out, and keeps the best weights.
+
+    Attributes:
+        history: the loss and the metric of each epoch.
+        best_epoch: the best one, counted from 1.
+        weights: those of the best one.
+    """
+
+    def __init__(
+        self,
+        score: Callable[[np.ndarray], np.ndarray],
+        tokens: np.ndarray,
+        labels: np.ndarray,
+        rows: Sequence[np.ndarray],
+        monitor: str,
+        patience: int,
+        is_told: bool,
+    ):
+        """Initialises the callback.
+
+        Args:
+            score: returns the scores of pairs, by their tokens.
+            tokens: those of each row.
+            labels: the label of each row.
+            rows: the rows of each query that is held out.
+            monitor: the metric.
+            patience: epochs without a better one after which training stops; 0 for
+                never.
+            is_told: whether each epoch is printed.
+        """
+        super().__init__()
+        held = np.concatenate(rows)
+        self._score, self._tokens, self._monitor = score, tokens[held], monitor
+        self._patience, self._is_told = patience, is_told
+        self._lists = RankingLists(
+            np.zeros([len(held), 0], np.float32),
+            np.maximum(labels[held], 0),
+            np.cumsum([0, *map(len, rows)]),
+            [str(i) for i in range(len(rows))],
+        )
+        self.history: dict[str, list[float]] = {"loss": [], monitor: []}
+        self.best_epoch, self.weights = 0, list[np.ndarray]()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        """Measures the epoch."""
+        found = queries.per_query(
+            self._lists, self._score(self._tokens), [self._monitor]
+        )
+        value = float(np.nanmean(next(iter(found.values()))))
+        loss = float((logs or {})["loss"])
+        before = self.history[self._monitor]
+        sign = 1 if queries.higher_is_better(self._monitor) else -1
+        if sign * value > max((sign * x for x in before), default=-np.inf):
+            self.best_epoch, self.weights = epoch + 1, self.model.get_weights()
+        before.append(value)
+        self.history["loss"].append(loss)
+        if self._is_told:
+            say(
+                f"Epoch {epoch + 1}: loss {loss:.4f}, {self._monitor} {value:.4f} on "
+                f"{self._lists.num_lists} queries held out"
+            )
+        if self._patience and epoch + 1 - self.best_epoch >= self._patience:
+            self.model.stop_training = True
