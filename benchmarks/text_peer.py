@@ -40,7 +40,7 @@ def main() -> None:
                     max_length=given["length"],
                     return_tensors="pt",
                 )
-                scores = pairs.model(**tokens).logits.reshape(labels.shape)
+                scores = pairs.model(**tokens).logits.reshape(len(labels), -1)
                 loss = torch.nn.functional.cross_entropy(scores, labels)
                 loss.backward()
                 optimizer.step()

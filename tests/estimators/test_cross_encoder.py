@@ -1,6 +1,8 @@
 """`CrossEncoder`: it learns, ranks, is saved, and is served with strings."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -8,10 +10,11 @@ import pytest
 import tensorflow as tf
 
 from pipelines.client import rest
+from tests.commands import ROOT
 from tests.serving.bare_tensorflow import answer
 from tests.serving.model_server import serving
 from tests.text import encoder_files
-from tfr_ext.text import CrossEncoder
+from tfr_ext.text import CrossEncoder, Encoder
 
 TOPICS, NOISE = 6, 20
 WORDS = (
@@ -129,6 +132,15 @@ def test_saved_and_loaded(fitted, tmp_path):
         CrossEncoder.load(str(tmp_path))
 
 
+def test_a_half_of_a_ranker_is_none(fitted, tmp_path, monkeypatch):
+    fitted.save(str(tmp_path))
+    monkeypatch.setattr(Encoder, "save", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fitted.save(str(tmp_path))
+    with pytest.raises(ValueError, match=r"has no cross_encoder\.json"):
+        CrossEncoder.load(str(tmp_path))
+
+
 def test_served_with_strings(fitted, tmp_path):
     version = fitted.export(str(tmp_path))
     frame = made(3, seed=4)
@@ -182,8 +194,14 @@ def test_stops_early_and_tells_each_epoch(encoder, capsys):
     ("change", "message"),
     [
         (lambda x: x.drop(columns="label"), "lacks the columns label:"),
-        (lambda x: x.assign(label=0), "none has relevant documents and others"),
-        (lambda x: x[x["query_id"] == "q0"], "Of the 0 queries to train on"),
+        (lambda x: x.assign(label=0), "Of the 5 queries of `frame`, 0 have relevant"),
+        (lambda x: x[x["query_id"] == "q0"], "Of the 1 queries of `frame`, 1 have"),
+        (lambda x: x.assign(label=x["label"].where(x.index != 7)), "row 7 .* is nan"),
+        (
+            lambda x: x.assign(document=x["document"].where(x.index != 3)),
+            "'document' of row 3 is nan, expected a text",
+        ),
+        (lambda x: x[:0], "Of the 0 queries"),
     ],
 )
 def test_frames_that_teach_nothing_are_refused(change, message, encoder):
@@ -197,6 +215,9 @@ def test_frames_that_teach_nothing_are_refused(change, message, encoder):
         ({"batch_size": 0}, "`batch_size` must be"),
         ({"learning_rate": 0}, "`learning_rate` must be"),
         ({"validation_fraction": 1.0}, "`validation_fraction` must be"),
+        ({"loss": "smooth_loss"}, "smoothi_loss"),
+        ({"monitor": "ndgc_10"}, "ndgc_10"),
+        ({"learning_rate_schedule": "cosine:1", "num_epochs": 1}, "warm-up must be"),
         ({"max_length": 6}, r"at least `query_tokens` \+ 4, which is 7"),
     ],
 )
@@ -210,3 +231,38 @@ def test_more_tokens_than_positions_are_refused(encoder):
         CrossEncoder(encoder, **{**QUICK, "max_length": 33}).fit(made(3))
     with pytest.raises(ValueError, match="not fitted"):
         CrossEncoder(encoder, **QUICK).rank("a", ["b"])
+
+
+TWO_REPLICAS = """
+import sys
+import numpy as np
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(
+    cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+)
+from tests.estimators.test_cross_encoder import QUICK, made
+from tfr_ext.text import CrossEncoder
+
+given = {**QUICK, "num_epochs": 2, "batch_size": 7, "head_learning_rate": 1e-3}
+one = CrossEncoder(sys.argv[1], **given).fit(made(30))
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    two = CrossEncoder(sys.argv[1], **given).fit(made(30))
+for name, values in one.history_.items():
+    np.testing.assert_allclose(two.history_[name], values, rtol=1e-4)
+# But for the bias, whose gradient is 0, or for Adam noise.
+found, expected = (x.predict(made(3)) for x in (two, one))
+scale = np.abs(expected - expected.mean()).max()
+np.testing.assert_allclose(
+    found - found.mean(), expected - expected.mean(), atol=0.01 * scale
+)
+"""
+
+
+@pytest.mark.grid
+def test_two_replicas_train_as_one(encoder):
+    """With batches of seven lists, which they do not share equally."""
+    subprocess.run(
+        [sys.executable, "-c", TWO_REPLICAS, encoder], check=True, cwd=ROOT, timeout=300
+    )

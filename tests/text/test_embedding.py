@@ -88,24 +88,30 @@ def test_without_qrels_and_without_a_run(tmp_path, capsys):
     assert [*table] == ["doc_id", "length", "document_embedding", "document"]
 
 
-def test_a_killed_run_goes_on(tmp_path, monkeypatch):
+@pytest.mark.parametrize("limit", ["_PART", "_CHARACTERS"])
+def test_a_killed_run_goes_on(limit, tmp_path, monkeypatch):
     given = {**files(tmp_path / "in"), "encoder": encoder_in(tmp_path)}
-    texts, plain = [], Encoder.embed
+    texts, plain = [], Encoder.embed_ids
 
-    def counted(self, given, batch_size=32):
+    def counted(self, ids, batch_size=32):
         if len(texts) == 3 and texts[-1] is not None:
             texts.append(None)
             raise KeyboardInterrupt
-        texts.extend(given)
-        return plain(self, given, batch_size)
+        texts.extend(map(tuple, ids.to_list()))
+        return plain(self, ids, batch_size)
 
-    monkeypatch.setattr(embedding, "_PART", 1)
-    monkeypatch.setattr(Encoder, "embed", counted)
+    monkeypatch.setattr(embedding, limit, 1)
+    monkeypatch.setattr(Encoder, "embed_ids", counted)
     one, other = (str(tmp_path / f"{x}.parquet") for x in ("one", "other"))
     with pytest.raises(KeyboardInterrupt):
         embed(EmbeddingConfig(**given, output=one))
     assert not (tmp_path / "one.parquet").exists()
     embed(EmbeddingConfig(**given, output=one))
+    assert sorted(x.name for x in tmp_path.iterdir()) == [
+        "encoder",
+        "in",
+        "one.parquet",
+    ]
     # Two queries and four documents, none twice.
     assert len(texts) == 7 and len({*texts}) == 7
     embed(EmbeddingConfig(**given, output=other))

@@ -112,6 +112,8 @@ QUERY = "encoder.layer.1.attention.self.query.weight"
         (_without("vocab.txt"), r"Missing: vocab\.txt\."),
         (_without("model.safetensors"), r"Missing: model\.safetensors\."),
         (_json("config.json", model_type="roberta"), "to be 'bert'. Found: 'roberta'"),
+        (_bytes("config.json", b'{"model_type": "mpnet"}'), "Found: 'mpnet'"),
+        (_json("tokenizer_config.json", tokenizer_class="X"), "Fast'. Found: 'X'"),
         (_json("config.json", hidden_act="relu"), "to be 'gelu'. Found: 'relu'"),
         (_json("config.json", hidden_size="8"), "'hidden_size' must be an integer"),
         (_json("config.json", hidden_size=9), "'num_attention_heads' divides"),

@@ -96,7 +96,9 @@ def test_other_vocabularies_are_refused(words, message, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
-        ({"strip_accents": False}, "'strip_accents' to be None. Found: False"),
+        ({"strip_accents": False}, "'strip_accents' to be True. Found: False"),
+        ({"do_basic_tokenize": False}, "to be True. Found: False"),
+        ({"sep_token": {"content": "</s>"}}, r"to be '\[SEP\]'. Found: '</s>'"),
         ({"tokenize_chinese_chars": False}, "to be True. Found: False"),
         ({"sep_token": "</s>"}, r"to be '\[SEP\]'. Found: '</s>'"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ from tfr_ext.data.batches.batching import MASK
 from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.estimators import drawn_lists
 from tfr_ext.estimators.drawn_lists import TOKENS
+from tfr_ext.estimators.saved import plain
 from tfr_ext.estimators.sklearn_base import NotFittedError, parameters
+from tfr_ext.evaluation import queries
 from tfr_ext.models.ranking_model import RankingModel
 from tfr_ext.serving import exporter, model_file, requests, signatures, warm_up
 from tfr_ext.serving.requests import with_shape
@@ -121,6 +124,10 @@ class CrossEncoder:
                 f"`max_length` must be at least `query_tokens` + 4, which is "
                 f"{query_tokens + 4}. Received: {max_length}."
             )
+        # Not after an epoch.
+        losses.get(loss, **(loss_params or {}))
+        queries.higher_is_better(monitor)
+        schedules.learning_rate(learning_rate_schedule, learning_rate, 1, num_epochs)
 
     def fit(
         self, frame: Any, callbacks: Sequence[tf.keras.callbacks.Callback] = ()
@@ -136,8 +143,8 @@ class CrossEncoder:
             This ranker.
 
         Raises:
-            ValueError: If a column is missing, or no list has relevant documents and
-                others.
+            ValueError: If a column or a text is missing, a label is not finite, or
+                fewer than two queries have relevant documents and others.
         """
         given = self.params
         rng = np.random.default_rng(given["random_state"])
@@ -207,7 +214,6 @@ class CrossEncoder:
             directory: the directory, which is created if it does not exist.
         """
         self._check_fitted()
-        self.encoder_.save(directory)
         head = [np.asarray(x).tolist() for x in (self._head.kernel, self._head.bias)]
         about = {
             "params": self.params,
@@ -215,8 +221,12 @@ class CrossEncoder:
             "history": self.history_,
             "best_epoch": self.best_epoch_,
         }
-        text = json.dumps(about, indent=1, default=dict)
-        write_atomically(os.path.join(directory, _ABOUT), text + "\n")
+        text = json.dumps(about, indent=1, default=plain)
+        path = os.path.join(directory, _ABOUT)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)  # Without it, a half of a ranker is none.
+        self.encoder_.save(directory)
+        write_atomically(path, text + "\n")
 
     @classmethod
     def load(cls, directory: str) -> CrossEncoder:
@@ -231,7 +241,10 @@ class CrossEncoder:
         path = os.path.join(directory, _ABOUT)
         if not os.path.isfile(path):
             raise ValueError(f"{directory} has no {_ABOUT}, which CrossEncoder writes.")
-        kinds = {"params": (dict,), "head": (list,), "history": (dict,)}
+        kinds: json_files.Kinds = {
+            **{"params": (dict,), "head": (list,), "history": (dict,)},
+            "best_epoch": (int,),
+        }
         about = json_files.read_object(path, "CrossEncoder.save", kinds)
         found = cls(**{**about["params"], "encoder": directory})
         found._build()
@@ -287,8 +300,8 @@ class CrossEncoder:
             )
             with tf.control_dependencies([fits, of_lists]):
                 shape = tf.shape(document)
-            queries = tf.repeat(query, shape[1])
-            tokens = self._pairs(queries, tf.reshape(document, [-1]))
+            repeated = tf.repeat(query, shape[1])
+            tokens = self._pairs(repeated, tf.reshape(document, [-1]))
             tokens = tf.reshape(tokens, [*tf.unstack(shape), tokens.shape[-1]])
             tokens = tf.where(mask[..., tf.newaxis], tokens, pad)
             scores = self.model_({TOKENS: tokens}, training=False)
@@ -324,25 +337,23 @@ class CrossEncoder:
         tokens = tf.keras.Input(shape, dtype="int32", name=TOKENS)
         self.model_ = RankingModel({TOKENS: tokens}, self._head(tokens))
 
-    def _pairs(self, queries: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
+    def _pairs(self, asked: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
         given = self.params
         most = given["query_tokens"], given["document_tokens"]
         tokenizer = self.encoder_.tokenizer
         return pair_tokens(
-            queries, documents, tokenizer, self._length, given["parts"], most
+            asked, documents, tokenizer, self._length, given["parts"], most
         )
 
     def _tokens(self, frame: Any) -> np.ndarray:
         """Returns the tokens of the rows of a frame."""
-        queries, documents = (
-            [str(x) for x in frame[name]] for name in ("query", "document")
-        )
+        asked, documents = (_texts(frame, x) for x in ("query", "document"))
         parts = [
             self._pairs(
-                tf.constant(queries[start : start + _AT_ONCE]),
+                tf.constant(asked[start : start + _AT_ONCE]),
                 tf.constant(documents[start : start + _AT_ONCE]),
             ).numpy()
-            for start in range(0, len(queries), _AT_ONCE)
+            for start in range(0, len(asked), _AT_ONCE)
         ]
         width = self.params["parts"] * self._length
         return np.concatenate([*parts, np.zeros([0, width], np.int32)])
@@ -364,3 +375,16 @@ class CrossEncoder:
                 "This CrossEncoder is not fitted yet. Call `fit` with judged "
                 "candidates before using it."
             )
+
+
+def _texts(frame: Any, name: str) -> list[str]:
+    """Returns the texts of a column.
+
+    Raises:
+        ValueError: If one is missing.
+    """
+    found = list(frame[name])
+    for row, text in enumerate(found):
+        if not isinstance(text, str):
+            raise ValueError(f"{name!r} of row {row} is {text!r}, expected a text.")
+    return found

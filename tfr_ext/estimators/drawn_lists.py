@@ -23,8 +23,11 @@ Rows = list[np.ndarray]
 def divided(frame: Any, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
     """Returns the rows of each query to train on, and of each that is held out.
 
+    Queries without relevant documents, or without others, say nothing to either.
+
     Raises:
-        ValueError: If a column is missing, or no query can be trained on.
+        ValueError: If a column is missing, a label is not finite, or there are fewer
+            than two queries.
     """
     lacking = [x for x in _COLUMNS if x not in frame]
     if lacking:
@@ -32,20 +35,23 @@ def divided(frame: Any, share: float, rng: np.random.Generator) -> tuple[Rows, R
             f"`frame` lacks the columns {', '.join(lacking)}: it must be as "
             "`tfr_ext.text.embed` writes it, with `qrels`."
         )
+    labels = np.asarray(frame["label"], np.float32)
+    if not np.isfinite(labels).all():
+        row = np.flatnonzero(~np.isfinite(labels))[0]
+        raise ValueError(f"The label of row {row} of `frame` is {labels[row]}.")
     found: dict[Any, list[int]] = {}
     for row, query in enumerate(frame["query_id"]):
         found.setdefault(query, []).append(row)
     rows = [np.array(of_query) for of_query in found.values()]
-    order = rng.permutation(len(rows))
-    held = max(1, round(share * len(rows)))
-    labels = np.asarray(frame["label"], np.float32)
-    train = [rows[i] for i in order[held:] if {*(labels[rows[i]] > 0)} == {True, False}]
-    if not train:
+    both = [x for x in rows if {*(labels[x] > 0)} == {True, False}]
+    if len(both) < 2:
         raise ValueError(
-            f"Of the {len(rows) - held} queries to train on, none has relevant "
-            "documents and others."
+            f"Of the {len(rows)} queries of `frame`, {len(both)} have relevant "
+            "documents and others. Expected at least two, one of which is held out."
         )
-    return train, [rows[i] for i in order[:held]]
+    order = rng.permutation(len(both))
+    held = min(max(1, round(share * len(both))), len(both) - 1)
+    return [both[i] for i in order[held:]], [both[i] for i in order[:held]]
 
 
 def dataset(
@@ -61,7 +67,7 @@ def dataset(
     Args:
         tokens: those of each row.
         labels: the label of each row.
-        rows: the rows of each query, the best of the run first.
+        rows: the rows of each query.
         sizes: how many relevant documents a list has at most, and how many others, or
             more if relevant ones lack.
         rng: draws.

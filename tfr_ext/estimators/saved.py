@@ -44,7 +44,7 @@ def write(directory: str, ranker: Any, params: Mapping[str, Any]) -> None:
         fitted["spec_"] = spec.to_json()
     about = {"versions": keras_file.versions(), "params": params}
     about.update(fitted=fitted, history=ranker.history_)
-    text = json.dumps(about, indent=1, default=_plain)
+    text = json.dumps(about, indent=1, default=plain)
     os.makedirs(directory, exist_ok=True)
     ranker.model_.save(os.path.join(directory, _MODEL))
     write_atomically(os.path.join(directory, _ABOUT), text)
@@ -120,7 +120,7 @@ def restored(state: Mapping[str, Any]) -> dict[str, Any]:
     return attributes
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Returns a value of a parameter in a form that JSON can hold."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()

@@ -115,7 +115,8 @@ def export_models(
     if encoder is not None:
         loaded = Encoder.load(encoder)
         spec = _with_texts(spec, loaded, embed_documents)
-        _check_encoder(first.config.data.train_path, loaded, encoder)
+        for run in runs:
+            _check_encoder(run.config.data.train_path, loaded, encoder)
     with lock.alone(export_dir, "export"):
         return exporter.export_ranker(
             model,

@@ -165,6 +165,10 @@ def signatures(
     specs = {**of_batch, MASK: tf.TensorSpec(mask_spec.shape, tf.bool, MASK)}
     scored = tf.function(score).get_concrete_function(specs)
 
+    if encoder is not None:
+        texts = tf.TensorSpec([None], tf.string)
+        encoder = tf.function(encoder, autograph=False).get_concrete_function(texts)
+
     def elwc(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         return {SCORES: scored(in_protos.parse(examples))}
 

@@ -43,13 +43,13 @@ def read_config(directory: str) -> dict[str, Any]:
         OSError: If the file cannot be read.
     """
     path = os.path.join(directory, CONFIG)
-    kinds = {**dict.fromkeys(_SIZES, (int,)), "model_type": (str,)}
-    content = json_files.read_object(path, WRITER, kinds)
+    content = json_files.read_object(path, WRITER, {"model_type": (str,)})
     for name, only in ONLY.items():
         if content.get(name, only) != only:
             raise ValueError(
                 f"{path}: expected {name!r} to be {only!r}. Found: {content[name]!r}."
             )
+    json_files.read_object(path, WRITER, dict.fromkeys(_SIZES, (int,)))
     config = {name: content[name] for name in _SIZES}
     config |= {name: float(content.get(name, x)) for name, x in _FLOATS.items()}
     if min(config[name] for name in _SIZES) < 1 or (

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib
 import itertools
 import json
 import os
-import shutil
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tfr_ext.core.files import is_within, whole_file
 from tfr_ext.core.messages import say
@@ -24,7 +26,10 @@ from tfr_ext.data.errors import DataFormatError
 from tfr_ext.evaluation import trec
 from tfr_ext.text.encoder import Encoder
 
-_PART = 2_048  # Texts whose vectors are kept together, should the process be killed.
+# Texts whose vectors are kept together, should the process be killed, and their
+# characters: the tokenizer takes some hundred bytes for each.
+_PART, _CHARACTERS = 2_048, 4_000_000
+_PART_FILE = re.compile(r"[0-9a-f]{32}\.npy")
 _ROWS = 50_000  # Rows that are written at a time.
 
 
@@ -158,7 +163,10 @@ def embed(config: EmbeddingConfig) -> None:
         ]
         rows = _rows(config, candidates, (queries, documents), vectors)
         count = _write(output, rows, encoder)
-        shutil.rmtree(parts, ignore_errors=True)
+        with contextlib.suppress(OSError):  # There is none, or it has other files.
+            for name in filter(_PART_FILE.fullmatch, os.listdir(parts)):
+                os.remove(os.path.join(parts, name))
+            os.rmdir(parts)
         say(f"Wrote {output}: {count:,} rows.")
 
 
@@ -250,17 +258,19 @@ def _vectors(
     names = sorted(texts, key=lambda name: len(texts[name]))
     found: dict[str, np.ndarray] = {}
     start, computed = time.monotonic(), 0
-    for place in range(0, len(names), _PART):
-        part = names[place : place + _PART]
+    while len(found) < len(names):
+        part = names[len(found) : len(found) + _PART]
+        sizes = np.cumsum([len(texts[name]) for name in part])
+        part = part[: max(1, int(np.searchsorted(sizes, _CHARACTERS)))]
         content = json.dumps([encoder.digest, *(texts[name] for name in part)])
         digest = hashlib.sha256(content.encode()).hexdigest()
         path = os.path.join(folder, f"{digest[:32]}.npy")
         if os.path.exists(path):
             values = np.load(path)
         else:
-            given = [texts[name] for name in part]
-            lengths = encoder.lengths(given).astype(np.float32)
-            values = np.column_stack([lengths, encoder.embed(given)])
+            ids = encoder.tokenizer(tf.constant([texts[name] for name in part]))
+            lengths = ids.row_lengths().numpy().astype(np.float32)
+            values = np.column_stack([lengths, encoder.embed_ids(ids)])
             with whole_file(path) as file:
                 np.save(file, values)
             computed += len(part)

@@ -88,6 +88,8 @@ class Encoder:
             OSError: If a file cannot be read.
         """
         paths = [os.path.join(directory, x) for x in (CONFIG, VOCABULARY, _WEIGHTS)]
+        if os.path.isfile(paths[0]):  # Of another model, other files are missing.
+            read_config(directory)
         lacking = [os.path.basename(x) for x in paths if not os.path.isfile(x)]
         if lacking:
             raise ValueError(
@@ -163,11 +165,6 @@ class Encoder:
         """Returns the vectors of texts, float32 `[texts, width]`."""
         return self.vectors(self.tokens(texts))
 
-    def lengths(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns how many tokens texts have, all of them, without special ones."""
-        ids = self.tokenizer(tf.constant(list(texts), tf.string))
-        return ids.row_lengths().numpy()
-
     def embed(self, texts: Sequence[str], batch_size: int = 32) -> np.ndarray:
         """Returns the vectors of texts, float32 `[texts, width]`.
 
@@ -176,6 +173,10 @@ class Encoder:
             batch_size: how many at a time.
         """
         ids = self.tokenizer(tf.constant(list(texts), tf.string))
+        return self.embed_ids(ids, batch_size)
+
+    def embed_ids(self, ids: tf.RaggedTensor, batch_size: int = 32) -> np.ndarray:
+        """Returns the vectors of texts, of which `tokenizer` returned the ids."""
         order = np.argsort(ids.row_lengths().numpy(), kind="stable")
         found = np.zeros([len(order), self.width], np.float32)
         for start in range(0, len(order), batch_size):

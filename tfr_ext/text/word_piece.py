@@ -88,6 +88,8 @@ class WordPiece:
             settings = json_files.read_object(about, "Hugging Face")
         lowercase = settings.get("do_lower_case", True)
         for name, known in (
+            ("tokenizer_class", (None, "BertTokenizer", "BertTokenizerFast")),
+            ("do_basic_tokenize", (True,)),
             ("strip_accents", (None, lowercase)),
             ("tokenize_chinese_chars", (True,)),
             ("unk_token", (UNKNOWN,)),
@@ -96,9 +98,11 @@ class WordPiece:
             ("pad_token", (PAD,)),
         ):
             found = settings.get(name, known[0])
+            if isinstance(found, dict):  # As some versions write special tokens.
+                found = found.get("content")
             if found not in known:
                 raise ValueError(
-                    f"{about}: expected {name!r} to be {known[0]!r}. Found: {found!r}."
+                    f"{about}: expected {name!r} to be {known[-1]!r}. Found: {found!r}."
                 )
         try:
             return cls(vocabulary, lowercase)
@@ -225,9 +229,7 @@ def _normalized(texts: tf.Tensor, lowercase: bool) -> tf.Tensor:
     place = tf.gather(table["page"], point // 256) * 256 + point % 256
     value = tf.gather(table["pages"].reshape(-1), place)
     kind, target = value % 8, point + value // 8
-    sequences = tf.constant(table["sequences"])
     # Each code point becomes as many as its kind says, of which the target is one.
-    several = tf.equal(kind, _SEVERAL)
     lengths = tf.gather([0, 1, 1, 3, table["sequences"].shape[1]], kind)
     ends = tf.cumsum(lengths)
     source = tf.repeat(tf.range(tf.size(point)), lengths)
@@ -236,9 +238,9 @@ def _normalized(texts: tf.Tensor, lowercase: bool) -> tf.Tensor:
     space = tf.equal(of_kind, _SPACE) | (tf.equal(of_kind, _ALONE) & (offset != 1))
     found = tf.where(space, ord(" "), target)
     if len(table["sequences"]):
-        row = tf.where(tf.gather(several, source), target, 0)
-        of_row = tf.gather_nd(sequences, tf.stack([row, offset], axis=1))
-        found = tf.where(tf.gather(several, source), of_row, found)
+        several = tf.equal(of_kind, _SEVERAL)
+        places = tf.stack([tf.where(several, target, 0), offset], axis=1)
+        found = tf.where(several, tf.gather_nd(table["sequences"], places), found)
     bounds = tf.gather(tf.concat([[0], ends], axis=0), points.row_splits)
     kept = found > 0  # Zeros fill sequences.
     before = tf.cumsum(tf.concat([[0], tf.cast(kept, tf.int32)], axis=0))
