@@ -309,6 +309,21 @@ def test_comments_and_words_after_the_tag_are_left_out(tmp_path, ending):
         evaluation.read_qrels(str(path))
 
 
+def test_qrels_of_beir_are_those_of_trec(tmp_path):
+    path = tmp_path / "test.tsv"
+    text = "query-id\tcorpus-id\tscore\nq1\td 1\t2\n#q2\td2\t-1\nq1\td2\t0\n"
+    path.write_text(text.replace("d 1", "d1"))
+    lists = evaluation.read_qrels(str(path))
+    assert (lists.query_ids, lists.doc_ids) == (["q1", "#q2"], ["d1", "d2", "d2"])
+    assert lists.labels.tolist() == [2, 0, 0]
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"tsv:2: expected `query document grade` "):
+        evaluation.read_qrels(str(path))
+    path.write_text("q1 0 d 1\n" + text)
+    with pytest.raises(ValueError, match=r"tsv:2: expected `query 0 document grade` "):
+        evaluation.read_qrels(str(path))
+
+
 def test_a_run_of_other_queries_is_told(tmp_path):
     path = tmp_path / "run"
     path.write_text("x Q0 d 1 0.7 tag\n")

@@ -1,5 +1,6 @@
 """The examples run as a user runs them, and their pages show their code."""
 
+import gzip
 import json
 import os
 import pathlib
@@ -8,15 +9,19 @@ import runpy
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.helpers import needs_tfr
+from tests.text import encoder_files
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "examples"
 PAGES = ROOT / "docs" / "examples"
 BUILD = runpy.run_path(str(FOLDER / "build.py"))
 # TensorFlow's and its own users' warnings, none of which a script can help.
+TOPICS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "wave", "metal", "heat", "radio", "lens")
+TOPICS += ("the", "run")
 KNOWN = re.compile(
     r"^(WARNING: All log messages before absl|I0000 |WARNING:tensorflow:"
     r"|.*tensorflow/.*:\d+\] |.*tsl/.*:\d+\] |To enable the following instructions)"
@@ -131,8 +136,63 @@ def test_it_runs_and_shows_what_it_says(name, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.png"]
 
 
+@pytest.mark.grid
+def test_a_collection_of_beir_is_ranked_again(tmp_path):
+    """With the protocol of the paper on texts, but short; a second call only compares.
+
+    A document is relevant if it has the query's topic, which BM25 finds too.
+    """
+    encoder_files.write(tmp_path / "encoder", words=TOPICS)
+    rng = np.random.default_rng(0)
+    topics = rng.integers(5, size=60)
+    documents = [
+        {"_id": f"d{i}", "title": "run", "text": f"{TOPICS[4 + topic]} the"}
+        for i, topic in enumerate(topics)
+    ]
+    queries = [{"_id": f"{i}", "text": TOPICS[4 + i % 5]} for i in range(20)]
+    for name, rows in (("corpus.jsonl.gz", documents), ("queries.jsonl", queries)):
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        path = tmp_path / name
+        if name.endswith("gz"):
+            path.write_bytes(gzip.compress(text.encode()))
+        else:
+            path.write_text(text)
+    lines = [
+        f"{i}\td{j}\t1\n" for i in range(20) for j in np.flatnonzero(topics == i % 5)
+    ]
+    header = "query-id\tcorpus-id\tscore\n"
+    (tmp_path / "test.tsv").write_text(header + "".join(lines))
+    command = [
+        *(sys.executable, str(FOLDER / "rerank_texts.py"), "--encoder=encoder"),
+        *("--corpus=corpus.jsonl.gz", "--queries=queries.jsonl", "--qrels=test.tsv"),
+        *("--output=out", "--depth=30", "--num_epochs=2", "--document_tokens=12"),
+        *("--query_tokens=4", "--folds", "0"),
+    ]
+    first, second = (
+        subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        for _ in range(2)
+    )
+    assert first.returncode == second.returncode == 0, first.stderr + second.stderr
+    assert first.stdout.count("Epoch 1: ") == 2
+    assert "Epoch" not in second.stdout
+    assert first.stdout.endswith(second.stdout)
+    for name in ("run", "cosine", "smoothi_loss", "pairwise_hinge_loss"):
+        run = (tmp_path / "out" / name / "fold0/run.trec").read_text().split()
+        assert len({*run[::6]}) == 4
+    # A third of the candidates at least is relevant, which BM25 has first.
+    report = json.loads((tmp_path / "out/run/fold0/metrics.json").read_text())
+    assert report["test"]["precision_5"] == 1
+
+
 def test_every_script_is_an_example():
-    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"build"}
+    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"build", "rerank_texts"}
     assert scripts == {*BUILD["EXAMPLES"]}
     assert (PAGES / "index.md").read_text() == BUILD["index"]()
 

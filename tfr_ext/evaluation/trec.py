@@ -38,6 +38,7 @@ _QRELS = f"`query 0 document grade` with an integer grade up to {_HIGHEST_GRADE}
 _INFINITE = 2.0**128 - 2.0**103
 # The second field of a line, and the rank, of which comments have other words.
 _COUNT = re.compile(r"Q?[0-9]+")
+_BEIR = ["query-id", "corpus-id", "score"]
 
 
 def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> None:
@@ -314,8 +315,9 @@ def read_qrels(path: str) -> RankingLists:
     r"""Reads TREC relevance judgements as lists without features.
 
     Args:
-        path: the file, with lines `query 0 document grade`, compressed with gzip or
-            not. Grades below 0 become 0, as trec_eval counts them as irrelevant.
+        path: the file, with lines `query 0 document grade`, or as BEIR has them, with
+            `query-id corpus-id score` as the first line; compressed with gzip or not.
+            Grades below 0 become 0, as trec_eval counts them as irrelevant.
 
     Returns:
         The lists, with names as `trec_names` encodes them.
@@ -366,10 +368,16 @@ def _read(
     not as expected, and may then be a comment.
     """
     found: dict[str, dict[str, Any]] = {}
+    is_of_beir = False
     for number, line in text_files.read_lines(path):
         cells = text_files.words(line)
         if not cells:
             continue
+        if number == 1 and expected == _QRELS and cells == _BEIR:
+            is_of_beir, expected = True, expected.replace(" 0", "")
+            continue
+        if is_of_beir:
+            cells.insert(1, "0")
         try:
             value = value_of(line, cells)
         except ValueError:

@@ -30,8 +30,9 @@ class EvaluationConfig(Settings):
     )
     qrels: str | None = setting(
         None,
-        "TREC judgements of the queries of `run`, instead of the lists of a data set. "
-        "Of the settings of the data, only `binarize_labels` applies to them.",
+        "Judgements, of TREC or BEIR, of the queries of `run`, instead of the lists of "
+        "a data set. Of the settings of the data, only `binarize_labels` applies to "
+        "them.",
         group="evaluation",
         kind="path",
     )

@@ -65,8 +65,8 @@ class EmbeddingConfig(Settings):
     )
     qrels: str | None = setting(
         None,
-        "TREC judgements, for the labels; only judged queries are in the table then. "
-        "A candidate that is not judged is irrelevant.",
+        "Judgements, of TREC or BEIR, for the labels; only judged queries are in the "
+        "table then. A candidate that is not judged is irrelevant.",
         group="embedding",
         kind="path",
     )
