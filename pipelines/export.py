@@ -16,7 +16,7 @@ from absl import flags
 
 from pipelines.flags import config_flags
 from pipelines.start import command
-from tfr_ext.training.finished_runs import ExportConfig, export_runs
+from tfr_ext.training.restoring import ExportConfig, export_runs
 
 FLAGS = flags.FLAGS
 

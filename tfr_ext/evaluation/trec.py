@@ -38,7 +38,7 @@ _QRELS = f"`query 0 document grade` with an integer grade up to {_HIGHEST_GRADE}
 _INFINITE = 2.0**128 - 2.0**103
 # The second field of a line, and the rank, of which comments have other words.
 _COUNT = re.compile(r"Q?[0-9]+")
-_BEIR = ["query-id", "corpus-id", "score"]
+_QRELS_OF_BEIR = _QRELS.replace(" 0", "")
 
 
 def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> None:
@@ -315,9 +315,8 @@ def read_qrels(path: str) -> RankingLists:
     r"""Reads TREC relevance judgements as lists without features.
 
     Args:
-        path: the file, with lines `query 0 document grade`, or as BEIR has them, with
-            `query-id corpus-id score` as the first line; compressed with gzip or not.
-            Grades below 0 become 0, as trec_eval counts them as irrelevant.
+        path: the file, with lines `query 0 document grade`, or as BEIR has them;
+            compressed with gzip or not. Grades below 0 become 0, as in trec_eval.
 
     Returns:
         The lists, with names as `trec_names` encodes them.
@@ -368,15 +367,13 @@ def _read(
     not as expected, and may then be a comment.
     """
     found: dict[str, dict[str, Any]] = {}
-    is_of_beir = False
     for number, line in text_files.read_lines(path):
         cells = text_files.words(line)
+        if (number, expected, cells) == (1, _QRELS, ["query-id", "corpus-id", "score"]):
+            expected, cells = _QRELS_OF_BEIR, []
         if not cells:
             continue
-        if number == 1 and expected == _QRELS and cells == _BEIR:
-            is_of_beir, expected = True, expected.replace(" 0", "")
-            continue
-        if is_of_beir:
+        if expected == _QRELS_OF_BEIR:
             cells.insert(1, "0")
         try:
             value = value_of(line, cells)
@@ -385,20 +382,18 @@ def _read(
         if value is None and cells[0].startswith("#"):
             continue
         if value is None:
-            start = line.strip()[:60]
             hint = "\nIf this is JSON of ranx, save it as TREC: save(PATH, kind='trec')"
             raise ValueError(
-                f"{path}:{number}: expected {expected}. Found: {start!r}"
-                + hint * start.startswith("{")  # As ranx writes it by default.
+                f"{path}:{number}: expected {expected}. Found: {line.strip()[:60]!r}"
+                + hint * line.lstrip().startswith("{")  # As ranx writes it by default.
             )
-        query, _, document = cells[:3]
+        query, _, name = cells[:3]
         documents = found.setdefault(query, {})
-        if document in documents:
+        if name in documents:
             raise ValueError(
-                f"{path}:{number}: document {document!r} comes twice for query "
-                f"{query!r}."
+                f"{path}:{number}: document {name!r} comes twice for query {query!r}."
             )
-        documents[document] = value
+        documents[name] = value
     try:
         return _encoded(found)
     except ValueError as error:

@@ -9,8 +9,9 @@ fast form. Both are pure functions, and there is a class for
 `tfr_ext.losses.MetricLoss`.
 """
 
+from tfr_ext.core.masked import at_ranks as exact_expectation
+from tfr_ext.core.masked import ranking
 from tfr_ext.relaxations.approx_metric import ApproxPositions, approx_positions
-from tfr_ext.relaxations.exact import exact_expectation, exact_sort, ranking
 from tfr_ext.relaxations.fast_soft_rank import FastSoftRank, soft_rank
 from tfr_ext.relaxations.neural_sort import (
     NeuralSort,
@@ -40,6 +41,7 @@ from tfr_ext.relaxations.soft_sort import (
     soft_sort_expectation,
     soft_sort_positions,
 )
+from tfr_ext.relaxations.sorted_scores import exact_sort
 
 __all__ = [
     "ApproxPositions",

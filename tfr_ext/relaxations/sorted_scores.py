@@ -25,6 +25,24 @@ MOST_NEAR_ROWS = 64
 _PADDING = -1e37
 
 
+def exact_sort(
+    scores: tf.Tensor, mask: tf.Tensor, num_ranks: masked.Size | None = None
+) -> tf.Tensor:
+    """Returns the exact rank indicators (a permutation matrix, no gradient).
+
+    Args:
+        scores: float tensor of shape `[batch, list]`.
+        mask: bool tensor of the same shape, True at real items.
+        num_ranks: number of rows returned, all by default.
+
+    Returns:
+        A tensor of shape `[batch, num_ranks, list]`: row `r` is 1 at the item of
+        rank `r + 1`. Rows beyond the number of real items point at padding.
+    """
+    indices = masked.ranking(scores, mask, num_ranks)
+    return tf.one_hot(indices, masked.list_size(scores), dtype=scores.dtype)
+
+
 @dataclasses.dataclass(frozen=True)
 class Order:
     """The order of a batch of lists, best first.

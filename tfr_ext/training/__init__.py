@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tfr_ext.settings.evaluation_config import EvaluationConfig
     from tfr_ext.settings.model_config import LossConfig, ModelConfig
     from tfr_ext.settings.training_config import MetricsConfig, TrainingConfig
-    from tfr_ext.training.finished_runs import (
+    from tfr_ext.training.restoring import (
         ExportConfig,
         ExportResult,
         export_runs,
@@ -46,7 +46,7 @@ __all__ = [
 _MODULES = {
     "scoring.evaluator": ("EvaluationResult", "evaluate"),
     "training.trainer": ("TrainingResult", "train"),
-    "training.finished_runs": ("ExportConfig", "ExportResult", "export_runs"),
+    "training.restoring": ("ExportConfig", "ExportResult", "export_runs"),
     "scoring.run_fuser": ("FusionConfig", "FusionResult", "fuse"),
     "scoring.list_ranker": ("RankingResult", "rank"),
     "scoring.rank_config": ("RankConfig",),

@@ -13,7 +13,7 @@ from tests.training.graded import MULTINOMIAL
 from tests.training.graded import make_fitter as make_multinomial
 from tfr_ext import losses, models
 from tfr_ext.training import LossConfig, diagnosis, fitter, lists_datasets
-from tfr_ext.training.diagnosis import measures
+from tfr_ext.training.diagnosis import callbacks
 
 PADDING = -1.0
 
@@ -32,7 +32,7 @@ class Scores(tf.keras.Model):
 def measured(loss, scores, labels, weights=None):
     return {
         name: float(x)
-        for name, x in measures.of_batch(
+        for name, x in callbacks.measures_of_batch(
             Scores(), loss, tf.constant(scores), tf.constant(labels), weights
         ).items()
     }
@@ -119,9 +119,9 @@ def test_idle_lists_by_cause():
     loss = losses.SmoothILoss(alpha=1.0)
     values = measured(loss, MIXED_SCORES, MIXED_LABELS, MIXED_WEIGHTS)
     assert values["lists"] == 5
-    causes = [values[cause] for cause in measures.CAUSES]
+    causes = [values[cause] for cause in callbacks.CAUSES]
     assert causes == [1, 2, 1]
-    shares = measures.of_all([values], "ndcg")
+    shares = callbacks.mean_measures([values], "ndcg")
     assert shares["idle_lists"] == 4 / 5 and shares["idle_equal"] == 2 / 5
 
 
@@ -129,7 +129,7 @@ def test_idle_lists_by_cause():
 def test_equal_labels_are_as_good_as_others_to_a_pointwise_loss():
     loss = losses.get("mean_squared_loss")
     squared = measured(loss, MIXED_SCORES, MIXED_LABELS, MIXED_WEIGHTS)
-    assert [squared[cause] for cause in measures.CAUSES] == [0, 0, 0]
+    assert [squared[cause] for cause in callbacks.CAUSES] == [0, 0, 0]
 
 
 def dataset(labels=None, features=None):
