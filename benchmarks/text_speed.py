@@ -1,7 +1,7 @@
 """Is BERT as fast here as in sentence-transformers? And an export as in the process?
 
     python benchmarks/text_speed.py --encoder DIR --texts CORPUS.jsonl.gz \
-        --queries QUERIES.jsonl.gz --peer_python PYTHON
+        --queries QUERIES.jsonl.gz --table TABLE --peer_python PYTHON
 
 PYTHON has sentence-transformers and PyTorch. Both embed the same 640 texts, which both
 sort by length, and both take the same steps of a cross-encoder: 8 lists of 4 pairs of
@@ -9,17 +9,23 @@ up to 128 tokens, softmax cross-entropy, Adam, dropout of 0.1 and all. Both have
 threads and float32. It prints the median of five rounds in turn of the peer's seconds
 over ours, and the time of an export of the encoder over that of the encoder in
 the process.
+
+Of a linear model that is trained on TABLE (of `tfr-ext embed`), it prints the median
+time of a request of 100 documents: exported with the encoder for the query alone, and
+for the documents too.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import json
 import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,6 +33,7 @@ from collections.abc import Callable
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from tfr_ext.core import which_keras  # noqa: E402
@@ -50,12 +57,56 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def requests(table: pathlib.Path, encoder: str) -> None:
+    """Prints what a request of 100 documents takes, with both exports."""
+    frame = pd.read_parquet(table)
+    names = ("document", "document_embedding", "query", "score")
+    of_query = frame[frame["query_id"] == frame["query_id"].iloc[0]].head(100)
+    found = {name: of_query[name].tolist() for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+
+        def command(name: str, *flags: str) -> None:
+            subprocess.run(
+                [sys.executable, "-m", f"pipelines.{name}", *flags],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+
+        command(
+            *("train", "--dataset=table", f"--train_path={table}", "--model=linear"),
+            *("--valid_fraction=.2", "--test_fraction=.2", "--feature_columns=score"),
+            "--embedding_columns=query_embedding,document_embedding",
+            *("--context_columns=query_embedding", "--num_epochs=1"),
+            f"--model_dir={folder}/run",
+        )
+        for name, more in (("embedding", []), ("document", ["--embed_documents"])):
+            path = f"{folder}/{name}"
+            given = [f"--model_dir={folder}/run", f"--export_dir={path}"]
+            command("export", *given, f"--encoder={encoder}", *more)
+            (version,) = pathlib.Path(path).iterdir()
+            score = tf.saved_model.load(str(version)).signatures["serving_default"]
+            given_documents = "document" if more else "document_embedding"
+            request = {
+                "float_features": [[[x] for x in found["score"]]],
+                "query": found["query"][:1],
+                given_documents: [np.array(found[given_documents]).tolist()],
+            }
+            tensors = {key: tf.constant(x) for key, x in request.items()}
+            times = [seconds(functools.partial(score, **tensors)) for _ in range(60)]
+            longest = max(len(x) for x in found["document"])
+            print(
+                f"100 documents of up to {longest} characters, by their {name}: median "
+                f"{1e3 * statistics.median(times):.1f} ms"
+            )
+
+
 def main() -> None:
     """Prints the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--encoder", required=True)
     parser.add_argument("--texts", type=pathlib.Path, required=True)
     parser.add_argument("--queries", type=pathlib.Path, required=True)
+    parser.add_argument("--table", type=pathlib.Path, required=True)
     parser.add_argument("--peer_python", required=True)
     given = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(2)
@@ -147,6 +198,7 @@ def main() -> None:
             f"{what:<7}{over:<26}{statistics.median(several):.2f} "
             f"({min(several):.2f} to {max(several):.2f})"
         )
+    requests(given.table, given.encoder)
 
 
 if __name__ == "__main__":

@@ -190,6 +190,32 @@ def test_stops_early_and_tells_each_epoch(encoder, capsys):
     assert "2 queries held out" in told[0] and ranker.best_epoch_ == 1
 
 
+class Spoil(tf.keras.callbacks.Callback):
+    """Makes all weights NaN before an epoch."""
+
+    def __init__(self, before):
+        super().__init__()
+        self._before = before
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == self._before:
+            weights = self.model.get_weights()
+            spoilt = [x * np.nan if x.dtype.kind == "f" else x for x in weights]
+            self.model.set_weights(spoilt)
+
+
+def test_scores_that_are_not_finite_end_the_training(encoder, capsys):
+    frame = made(12)
+    ranker = CrossEncoder(encoder, num_epochs=4, **{**QUICK, "verbose": 1})
+    ranker.fit(frame, callbacks=[Spoil(2)])
+    told = capsys.readouterr().out
+    assert "not finite after epoch 3: training stops" in told
+    assert len(ranker.history_["loss"]) == 2 >= ranker.best_epoch_
+    assert np.isfinite(ranker.predict(frame)).all()
+    with pytest.raises(ValueError, match="after epoch 1. Lower the learning rates"):
+        CrossEncoder(encoder, **QUICK).fit(frame, callbacks=[Spoil(0)])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -164,6 +164,7 @@ def test_training_takes_the_table_as_it_is(tmp_path):
     [
         ({"corpus": [*CORPUS, CORPUS[1]]}, r"corpus\.gz:5: 'd2' is there twice.* 2"),
         ({"corpus": [{"_id": "d1"}]}, r"corpus\.gz:1: expected a JSON object"),
+        ({"corpus": [{"_id": True, "text": ""}]}, r"corpus\.gz:1: expected a JSON"),
         ({"corpus": [{"_id": "d1", "text": 3}]}, r"corpus\.gz:1: expected a JSON"),
         ({"corpus": [{"_id": "d1", "text": "cut \ud83d"}]}, r"corpus\.gz:1: expected"),
         ({"corpus": [[]]}, r"corpus\.gz:1: expected a JSON object"),

@@ -142,10 +142,20 @@ class BestEpoch(which_keras.Callback):
         self.best_epoch, self.weights = 0, list[np.ndarray]()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Measures the epoch."""
-        found = queries.per_query(
-            self._lists, self._score(self._tokens), [self._monitor]
-        )
+        """Measures the epoch.
+
+        Raises:
+            ValueError: If scores are not finite, and no epoch before had others.
+        """
+        scores = self._score(self._tokens)
+        if not np.isfinite(scores).all():
+            said = f"Scores are not finite after epoch {epoch + 1}"
+            if not self.best_epoch:
+                raise ValueError(f"{said}. Lower the learning rates.")
+            say(f"{said}: training stops, and the best epoch is kept.")
+            self.model.stop_training = True
+            return
+        found = queries.per_query(self._lists, scores, [self._monitor])
         value = float(np.nanmean(next(iter(found.values()))))
         loss = float((logs or {})["loss"])
         before = self.history[self._monitor]

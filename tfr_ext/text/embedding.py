@@ -183,8 +183,8 @@ def _texts(path: str) -> Iterator[tuple[str, str]]:
             f"{name}{title}{text}".encode()  # Not half of a pair of surrogates.
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             name = None
-        if not (isinstance(name, str | int) and isinstance(text, str)) or not (
-            isinstance(title, str)
+        if type(name) not in (str, int) or not (
+            isinstance(text, str) and isinstance(title, str)
         ):
             raise DataFormatError(
                 "expected a JSON object with the texts '_id' and 'text'. Found: "
