@@ -92,6 +92,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--num_epochs", type=int, default=100)
     parser.add_argument("--patience", type=int, default=20, help="epochs; 0 for all")
     parser.add_argument("--batch_size", type=int, default=8, help="lists of a step")
+    parser.add_argument("--learning_rate", type=float, default=2e-5, help="of BERT")
     parser.add_argument("--document_tokens", type=int, default=800)
     parser.add_argument("--query_tokens", type=int, default=64)
     parser.add_argument("--parts", type=int, default=2, help="of a long document")
@@ -136,6 +137,7 @@ def fitted(
             str(given.encoder),
             loss,
             LOSSES[loss],
+            learning_rate=given.learning_rate,
             batch_size=given.batch_size,
             num_epochs=given.num_epochs,
             early_stopping_patience=given.patience,

@@ -179,11 +179,8 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
         work.select_by,
         config.select_for,
     )
-    chosen = [
-        cell
-        for cell in everything
-        if _is_chosen(cell, choices.get((cell.candidate.method, cell.fold)))
-    ]
+    picked = {(fold, choice.candidate) for (_, fold), choice in choices.items()}
+    chosen = [x for x in everything if (x.fold, x.candidate) in picked]
     phases["final"] = [cell for cell in chosen if cell not in set(phases["select"])]
     progress.expect(phases["final"])
     cell_work.train(phases["final"], plan, config.jobs, progress.tell)
@@ -233,10 +230,6 @@ def _run(work: _Experiment, files: owned_files.OwnedFiles) -> None:
 
 def _count(things: Sized, name: str) -> str:
     return f"{len(things)} {name}{'s' * (len(things) != 1)}"
-
-
-def _is_chosen(cell: cells.Cell, choice: selection.Choice | None) -> bool:
-    return choice is not None and cell.candidate == choice.candidate
 
 
 def _announcement(

@@ -52,38 +52,34 @@ _Found = TypeVar("_Found", Survey, Written)
 class PreparationConfig(Settings):
     """Where shards go, how large they are, and who writes them."""
 
+    GROUP = "preparation"
+
     output_dir: str | None = setting(
         None,
         "Directory to which the shards and their manifest.json are written, on any "
         "file system that TensorFlow knows.",
-        group="preparation",
         kind="path",
     )
     shard_megabytes: float = setting(
         64.0,
         "Approximate size of the text or of the features that one shard is made from. "
         "`dataset='elwc'` has one shard for each of its files.",
-        group="preparation",
         low=1e-6,
     )
     overwrite: bool = setting(
-        False,
-        "Start again in an `output_dir` that holds other shards.",
-        group="preparation",
+        False, "Start again in an `output_dir` that holds other shards."
     )
     beam_args: tuple[str, ...] = setting(
         (),
         "An option of Apache Beam, such as --beam_args=--runner=FlinkRunner. "
         "Repeatable. If any is given, Beam does the work; otherwise, processes of "
         "this machine do.",
-        group="preparation",
         kind="repeated",
     )
     num_workers: int | None = setting(
         None,
         "Number of processes of this machine that work at the same time. One for each "
         "core if left out.",
-        group="preparation",
         kind="integer",
         low=1,
     )
@@ -211,10 +207,7 @@ def _plan(
 
 
 def _units(
-    config: PreparationConfig,
-    source: DataConfig,
-    directory: str,
-    division: Division,
+    config: PreparationConfig, source: DataConfig, directory: str, division: Division
 ) -> list[Unit]:
     """Returns the work units: what each worker reads and writes."""
     pieces = division.pieces

@@ -348,21 +348,3 @@ def _numbers(
         f"{name!r} must be {wanted}32 of the shape {list(mask.shape)}, but is "
         f"{' and '.join(sorted(kinds)[:3])} of the shape {list(array.shape)[:9]}."
     )
-
-
-def best_first(scores: np.ndarray, mask: np.ndarray, topn: Any) -> np.ndarray:
-    """Returns positions of items, best first, as the signature for ranks does.
-
-    Args:
-        scores: `[batch, list]`.
-        mask: `[batch, list]`, True at real items.
-        topn: `[batch]`, how many items of each list are wanted.
-
-    Examples:
-        >>> best_first(np.float32([[1, 3, 1, 9]]), np.bool_([[1, 1, 1, 0]]), [2])
-        array([[ 1,  0, -1, -1]], dtype=int32)
-    """
-    # Padding last; a real item may have the score of padding.
-    order = np.lexsort((-scores, ~mask), axis=1).astype(np.int32)
-    wanted = np.minimum(mask.sum(axis=1), topn)[:, np.newaxis]
-    return np.where(np.arange(order.shape[1]) < wanted, order, np.int32(-1))

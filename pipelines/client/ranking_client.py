@@ -178,7 +178,6 @@ class RankingClient(abc.ABC):
         metadata = self._metadata()
         self.version = metadata.version
         self.num_features = metadata.num_features(target)
-        self._ranks = answers.RANK_SIGNATURE in metadata.widths
         self.about: Mapping[str, Any] | None = None
         name, one = answers.FEATURES_SIGNATURE, np.ones([1, 1], bool)
         try:
@@ -288,9 +287,6 @@ class RankingClient(abc.ABC):
         inputs, real = self._inputs(features, mask)
         batch, size = real.shape
         wanted = np.full([batch], size if topn is None else min(topn, size), np.int32)
-        if not self._ranks:  # Exported before there was this signature.
-            scores = self.scored(answers.MASKED_SIGNATURE, inputs)
-            return scores, answers.best_first(scores, real, wanted)
         found = self._predict(
             answers.RANK_SIGNATURE,
             {**inputs, answers.TOPN: wanted},

@@ -31,50 +31,43 @@ class ServerConfig(Settings):
         "model 'ranker'"
     """
 
+    GROUP = "server"
+
     server: str | None = setting(
         None,
         "Address of a model server, such as TensorFlow Serving, as host:port: its port "
         "for gRPC, usually 8500, or with `protocol='rest'` the one for REST, usually "
         "8501.",
-        group="server",
         kind="text",
     )
     model_name: str | None = setting(
-        None,
-        "Name under which the server has the model.",
-        group="server",
-        kind="text",
+        None, "Name under which the server has the model.", kind="text"
     )
     protocol: str = setting(
         "grpc",
         "How the server is asked. 'grpc' needs tensorflow-serving-api.",
-        group="server",
         choices=("grpc", "rest"),
     )
     model_version: int | None = setting(
         None,
         "Version of the model. If left out, the latest when the command starts.",
-        group="server",
         kind="integer",
         low=0,
     )
     model_label: str | None = setting(
         None,
         "Label of the version, such as 'stable', instead of `model_version`.",
-        group="server",
         kind="text",
     )
     deadline: float = setting(
         60.0,
         "Seconds until a request must be answered, with all that is tried again.",
-        group="server",
         low=0.001,
         high=86_400,
     )
     retries: int = setting(
         3,
         "How often a request is tried again if the server cannot be reached.",
-        group="server",
         low=0,
         high=4,
     )

@@ -16,10 +16,11 @@ from tfr_ext.settings.data_config import DEFAULT_SEED
 class ExperimentConfig(Settings):
     """Which methods are trained on which folds with which seeds, and how."""
 
+    GROUP = "experiment"
+
     output_dir: str | None = setting(
         None,
-        ("Directory to which all files of the experiment are written."),
-        group="experiment",
+        "Directory to which all files of the experiment are written.",
         kind="path",
     )
     method: tuple[str, ...] = setting(
@@ -29,19 +30,14 @@ class ExperimentConfig(Settings):
         "NAME: run --run_path=FILE, for a TREC run of another program. {a|b} in a flag "
         "is a choice, and all combinations of choices are candidates. "
         "Repeatable; the candidates of all methods with the same NAME add up.",
-        group="experiment",
         kind="repeated",
     )
     folds: tuple[str, ...] = setting(
-        ("1",),
-        "Names of the folds, which replace {fold} in any flag.",
-        group="experiment",
-        kind="texts",
+        ("1",), "Names of the folds, which replace {fold} in any flag.", kind="texts"
     )
     seeds: tuple[int, ...] = setting(
         (DEFAULT_SEED,),
         "Seeds with which each chosen candidate is trained.",
-        group="experiment",
         kind="integers",
         low=0,
         high=HIGHEST_SEED,
@@ -50,14 +46,12 @@ class ExperimentConfig(Settings):
         1,
         "How many of the `seeds`, from the first, every candidate is trained with. "
         "The chosen candidate is trained with all.",
-        group="experiment",
         low=1,
     )
     select_by: str | None = setting(
         None,
         "Validation metric by which a candidate is chosen for each method and fold. "
         "If left out, `monitor`.",
-        group="experiment",
         kind="text",
         convert=plain_name,
     )
@@ -67,33 +61,23 @@ class ExperimentConfig(Settings):
         "'all' chooses one candidate for all folds by the mean over their validation "
         "queries. In cross-validation these are test queries of other folds: 'all' is "
         "less noisy, and common, but it has seen test queries.",
-        group="experiment",
         choices=(selection.FOLD, selection.ALL),
     )
     cells_dir: str | None = setting(
         None,
         "Directory of the cells, which several experiments may share. If left out, "
         "'cells' in `output_dir`.",
-        group="experiment",
         kind="path",
     )
-    jobs: int = setting(
-        2,
-        ("Number of processes that train at the same time."),
-        group="experiment",
-        low=1,
-    )
+    jobs: int = setting(2, "Number of processes that train at the same time.", low=1)
     threads: int = setting(
         1,
         "Number of threads that each process uses for one operation. The last digits "
         "of the results depend on it.",
-        group="experiment",
         low=1,
     )
     keep_models: bool = setting(
-        False,
-        "Keep the checkpoints, the export and the TensorBoard logs of each cell.",
-        group="experiment",
+        False, "Keep the checkpoints, the export and the TensorBoard logs of each cell."
     )
 
     def __post_init__(self) -> None:

@@ -96,20 +96,18 @@ def _is_apart(config: TrainingConfig) -> bool:
 class RunConfig(Settings):
     """An evaluation of a TREC run of another program on the lists of a fold."""
 
+    GROUP = "evaluation"
+
     data: DataConfig = nested(DataConfig)
     evaluation: MetricsConfig = nested(MetricsConfig)
     model_dir: str | None = same_setting(TrainingConfig, "model_dir")
     run_path: str | None = setting(
-        None,
-        "TREC run of the test queries, for a method that is a `run`.",
-        group="evaluation",
-        kind="path",
+        None, "TREC run of the test queries, for a method that is a `run`.", kind="path"
     )
     valid_run_path: str | None = setting(
         None,
         "TREC run of the validation queries. If left out, those of them that "
         "`run_path` has.",
-        group="evaluation",
         kind="path",
     )
 

@@ -588,7 +588,7 @@ def test_settings_that_are_wrong(settings, told):
 
 def test_every_format_has_a_reader_or_a_writer():
     assert list_ranker._READERS.keys() == _INPUTS.keys()
-    assert ranked_formats._WRITERS.keys() == _OUTPUTS.keys()
+    assert ranked_formats.WRITERS.keys() == _OUTPUTS.keys()
 
 
 # The file that is written.

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
-import csv
 import dataclasses
-import io
 import math
 import numbers
 import os
@@ -17,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import flags
 
 from tfr_ext.core import checks, decimals
 
@@ -259,21 +258,11 @@ def _check_each(
     return checked
 
 
-def _split(text: str) -> list[str]:
-    """Returns the elements of a text, which commas separate, as in CSV."""
-    try:
-        return [one.strip() for one in next(csv.reader([text], strict=True), [])]
-    except csv.Error as error:
-        raise ValueError(
-            f"Unable to parse the value {text!r} as a comma separated list of strings: "
-            f"{error}"
-        ) from error
+_split = flags.ListParser().parse  # Commas separate, as in CSV.
 
 
 def _join(values: Sequence[Any]) -> str:
-    row = io.StringIO()
-    csv.writer(row).writerow(map(decimals.short, values))
-    return row.getvalue().strip()
+    return flags.CsvListSerializer(",").serialize([*map(decimals.short, values)])
 
 
 def _parse_integers(text: str, about: Setting) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tfr_ext.core import decimals
 from tfr_ext.core.setting_kinds import KINDS, Parameters, Setting
@@ -41,7 +41,7 @@ def setting(
     Args:
         default: its default; with None, None is also an allowed value.
         help: its help text.
-        group: the group in which it is listed; that of the class by default.
+        group: the group in which it is listed; the `GROUP` of its class by default.
         kind: a key of `KINDS`, by default that of the default's type.
         low: the lowest number allowed.
         high: the highest number allowed.
@@ -64,8 +64,8 @@ def same_setting(kind: type[Settings], name: str) -> Any:
         kind: the class of the other settings.
         name: the field.
     """
-    (field,) = (field for field in dataclasses.fields(kind) if field.name == name)
-    return dataclasses.field(default=field.default, metadata=field.metadata)
+    (place,) = (place for place in places(kind) if place.path == (name,))
+    return dataclasses.field(default=place.default, metadata={_SETTING: place.about})
 
 
 def nested(kind: type[Settings]) -> Any:
@@ -76,6 +76,8 @@ def nested(kind: type[Settings]) -> Any:
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Base of settings; checks each field against its `setting`."""
+
+    GROUP: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         """Checks the fields.
@@ -155,6 +157,7 @@ def places(kind: type[Settings]) -> list[Place]:
             default = field.default
             if field.default_factory is not dataclasses.MISSING:
                 default = field.default_factory()
+            about = dataclasses.replace(about, group=about.group or kind.GROUP)
             found.append(Place((field.name,), about, default))
     return found
 

@@ -27,6 +27,8 @@ class GbmConfig(Settings):
         300
     """
 
+    GROUP = "training"
+
     COMMAND: ClassVar[str] = "train_gbm"
 
     data: DataConfig = nested(DataConfig)
@@ -58,12 +60,9 @@ class GbmConfig(Settings):
         group="loss",
         choices=HESSIANS,
     )
-    num_trees: int = setting(300, "Maximum number of trees.", group="training", low=1)
+    num_trees: int = setting(300, "Maximum number of trees.", low=1)
     learning_rate: float = setting(
-        0.1,
-        "Learning rate, by which each tree is multiplied.",
-        group="training",
-        low=0.0,
+        0.1, "Learning rate, by which each tree is multiplied.", low=0.0
     )
     num_leaves: int | None = setting(
         None,
@@ -99,30 +98,23 @@ class GbmConfig(Settings):
     feature_fraction: float = setting(
         1.0,
         "Share of the features that each tree (with CatBoost, each split) may use.",
-        group="training",
         low=1e-6,
         high=1.0,
     )
     bagging_fraction: float = setting(
-        1.0,
-        "Share of the items that each tree is grown on.",
-        group="training",
-        low=1e-6,
-        high=1.0,
+        1.0, "Share of the items that each tree is grown on.", low=1e-6, high=1.0
     )
     num_models: int = setting(
         1,
         "Number of models that are trained on the same data, with `seed`, `seed` + 1 "
         "and so on, and whose mean score ranks. LightGBM's models differ only with "
         "`feature_fraction` or `bagging_fraction` below 1.",
-        group="training",
         low=1,
         high=99,
     )
     early_stopping_patience: int = setting(
         0,
         "Stop after this many trees without a better `monitor`; 0 never stops early.",
-        group="training",
         low=0,
     )
     monitor: str = same_setting(TrainingConfig, "monitor")

@@ -172,7 +172,8 @@ def _train(
     found = directory.finished()
     if found is not None:
         metrics = {split: found[split] for split in ("valid", "test")}
-        return _result(config, metrics, {}, found.get("trees", ()), files)
+        kept = tuple(found.get("trees", ()))
+        return GbmResult(metrics, {}, kept, files.paths(), str(config.model_dir))
     highest = _check_labels(config, splits)
     convention = dataclasses.replace(config.evaluation.convention(), max_label=highest)
     train: Any = splits.train  # In memory: `GbmConfig` takes no `stream`.
@@ -215,7 +216,8 @@ def _train(
         f"Trees by validation {config.monitor}: {', '.join(map(str, trees))} of "
         f"{config.num_trees}. {convention.describe()}",
     )
-    return _result(config, metrics, history, trees, files)
+    where = files.paths(), str(config.model_dir)
+    return GbmResult(metrics, history, tuple(trees), *where)
 
 
 def _boost(
@@ -272,18 +274,6 @@ def _mean(several: Sequence[Sequence[float]]) -> list[float]:
     for row, values in zip(table, several):
         row[: len(values)] = values
     return [float(value) for value in np.nanmean(table, axis=0)]
-
-
-def _result(
-    config: GbmConfig,
-    metrics: Mapping[str, Mapping[str, float | None]],
-    history: Mapping[str, list[float]],
-    trees: Sequence[int],
-    files: Any,
-) -> GbmResult:
-    return GbmResult(
-        metrics, history, tuple(trees), files.paths(), str(config.model_dir)
-    )
 
 
 def _library(config: GbmConfig) -> str:

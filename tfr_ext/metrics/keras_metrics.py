@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfr_ext import objectives
-from tfr_ext.core import grades, inputs, which_keras
+from tfr_ext.core import checks, grades, inputs, which_keras
 
 EMPTY_LIST_RULES = ("zero", "skip", "one")
 """How a list without a relevant item may enter a mean."""
@@ -74,11 +74,7 @@ class RankingMetric(which_keras.CheckedCalls, tf.keras.metrics.Metric):
         if name is None:
             name = metric if topn is None else f"{metric}_{topn}"
         super().__init__(name=name, dtype=dtype)
-        if empty_list not in EMPTY_LIST_RULES:
-            raise ValueError(
-                f"`empty_list` must be one of {list(EMPTY_LIST_RULES)}. "
-                f"Received: {empty_list!r}."
-            )
+        checks.choice("empty_list", empty_list, list(EMPTY_LIST_RULES))
         self._arguments: dict[str, Any] = {
             "metric": metric,
             "topn": topn,

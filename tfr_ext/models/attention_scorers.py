@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfr_ext.core import checks
 from tfr_ext.models import layers
 from tfr_ext.models.network import NetworkScorer, sizes
+from tfr_ext.models.scorers import Features
 from tfr_ext.models.self_attention import SelfAttention
 
 # Added to variances in layer normalisation, whose inputs may be all alike.
@@ -107,10 +108,7 @@ class TransformerScorer(AttentionScorer):
         self._factor = checks.at_least("feed_forward_factor", feed_forward_factor, 1)
 
     def _score_items(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
-        mask: tf.Tensor,
+        self, context_features: Features, example_features: Features, mask: tf.Tensor
     ) -> tf.Tensor:
         x = self._inputs(context_features, example_features)
         *first, width = self._sizes
@@ -190,10 +188,7 @@ class KLTransformerScorer(AttentionScorer):
         self._factor = checks.at_least("feed_forward_factor", feed_forward_factor, 1)
 
     def _score_items(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
-        mask: tf.Tensor,
+        self, context_features: Features, example_features: Features, mask: tf.Tensor
     ) -> tf.Tensor:
         x = self._inputs(context_features, example_features)
         width = x.shape[-1]
@@ -271,10 +266,7 @@ class DASALCScorer(AttentionScorer):
         self._attention_size = checks.at_least("attention_size", attention_size, 1)
 
     def _score_items(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
-        mask: tf.Tensor,
+        self, context_features: Features, example_features: Features, mask: tf.Tensor
     ) -> tf.Tensor:
         x = self._inputs(context_features, example_features)
         width, after = self._sizes[-1], len(self._sizes)

@@ -16,12 +16,6 @@ from tfr_ext.models import ranking_model, scorers
 SPREAD_FLOOR = 1e-5
 
 
-def _mean(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the scores unchanged."""
-    del mask
-    return scores
-
-
 def _zscore(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns scores with mean 0 and standard deviation 1 over the real items."""
     real = tf.where(mask, scores, 0)
@@ -50,7 +44,7 @@ def _minus_rank(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 _FORMS: Mapping[str, Callable[[tf.Tensor, tf.Tensor], tf.Tensor]] = {
-    "mean": _mean,
+    "mean": lambda scores, mask: scores,
     "zscore": _zscore,
     "rank": _minus_rank,
 }

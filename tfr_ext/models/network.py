@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfr_ext.core import checks
 from tfr_ext.models import batch_normalization, layers
-from tfr_ext.models.scorers import EMBEDDED, CompactScorer, ItemScorer
+from tfr_ext.models.scorers import EMBEDDED, CompactScorer, Features, ItemScorer
 
 ACTIVATIONS = ["relu", "elu", "selu", "gelu", "swish", "softplus", "sigmoid", "tanh"]
 """Names of Keras activations that scorers accept: functions of a single unit."""
@@ -133,22 +133,14 @@ class NetworkScorer(ItemScorer):
         numbers = [x for key, x in given if not key.startswith(EMBEDDED)]
         parts = [x for key, x in given if key.startswith(EMBEDDED)]
         if numbers:
-            in_parts = to_dense and not parts
-            parts.insert(
-                0,
-                self._normalized(
-                    _concatenated(numbers),
-                    "input_normalization",
-                    parts=in_parts,
-                    dtype="float32",
-                ),
-            )
+            joined, in_parts = _concatenated(numbers), to_dense and not parts
+            name = "input_normalization"
+            own = self._normalized(joined, name, parts=in_parts, dtype="float32")
+            parts.insert(0, own)
         return _concatenated(parts)
 
     def _joined(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
+        self, context_features: Features, example_features: Features
     ) -> tf.Tensor:
         """Returns all features of the items, `[items, features]`."""
         given = *sorted(context_features.items()), *sorted(example_features.items())
@@ -266,9 +258,7 @@ class MLPScorer(NetworkScorer, CompactScorer):
         self._hidden_sizes = sizes("hidden_sizes", hidden_sizes)
 
     def _score_flattened(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
+        self, context_features: Features, example_features: Features
     ) -> tf.Tensor:
         # Nothing comes between them unless inputs are dropped.
         to_dense = bool(self._hidden_sizes) or not self._dropout

@@ -49,10 +49,7 @@ class ItemScorer(abc.ABC):
         self._compact = compact
 
     def __call__(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
-        mask: tf.Tensor,
+        self, context_features: Features, example_features: Features, mask: tf.Tensor
     ) -> tf.Tensor:
         """Scores the real items of all lists.
 
@@ -79,10 +76,7 @@ class ItemScorer(abc.ABC):
 
     @abc.abstractmethod
     def _score_items(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
-        mask: tf.Tensor,
+        self, context_features: Features, example_features: Features, mask: tf.Tensor
     ) -> tf.Tensor:
         """Scores the items of all lists.
 
@@ -106,19 +100,14 @@ class CompactScorer(ItemScorer):
     """
 
     def _score_items(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
-        mask: tf.Tensor,
+        self, context_features: Features, example_features: Features, mask: tf.Tensor
     ) -> tf.Tensor:
         del mask  # An item's score does not depend on its list.
         return self._score_flattened(context_features, example_features)
 
     @abc.abstractmethod
     def _score_flattened(
-        self,
-        context_features: dict[str, tf.Tensor],
-        example_features: dict[str, tf.Tensor],
+        self, context_features: Features, example_features: Features
     ) -> tf.Tensor:
         """Scores items one by one.
 

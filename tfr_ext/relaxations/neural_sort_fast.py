@@ -36,7 +36,6 @@ from tfr_ext.relaxations.sorted_scores import (
     row_exponentials,
     row_logits,
     row_moment,
-    row_offsets,
     score_adjoint,
     sort_scores,
 )
@@ -162,7 +161,8 @@ def neural_sort(
         others = row_exponentials(by_rank, 0, rows)
         real = tf.cast(real_ranks, others.dtype)
         totals = real + tf.reduce_sum(others, axis=2, keepdims=True)
-        offsets = row_offsets(0, rows, masked.list_size(by_rank.real))
+        places = tf.range(masked.list_size(by_rank.real))
+        offsets = places - tf.range(rows)[:, tf.newaxis]
         own = tf.cast(tf.equal(offsets, 0), others.dtype)
         sorted_rows = tf.math.divide_no_nan(others + own * real, totals)
 

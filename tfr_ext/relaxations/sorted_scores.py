@@ -241,11 +241,6 @@ def row_exponentials(
     return exponentials * others
 
 
-def row_offsets(first: Index, count: masked.Size, size: masked.Size) -> tf.Tensor:
-    """Returns p - r for each of `count` rows r and of `size` positions p."""
-    return tf.range(size) - (tf.range(count) + first)[:, tf.newaxis]
-
-
 def row_moment(first: Index, plain: tf.Tensor, numbered: tf.Tensor) -> tf.Tensor:
     """Returns `sum_r (p - r) G[r, p]` for the adjoints G of the logits of some rows.
 

@@ -213,8 +213,8 @@ def _rank(
         loaded_scorers.check_features(lists, takes_missing(scorer))
         scores = scorer.scores(lists, config.batch_size)
         loaded_scorers.check_scores(lists, scores)
-        text = "".join(ranked_formats.lines(config, lists, scores))
-        file.write(text.encode())
+        lines = ranked_formats.WRITERS[config.output_format](config, lists, scores)
+        file.write("".join(lines).encode())
         for name, counts in categories.unseen(lists, known).items():
             unseen[name] = unseen.get(name, 0) + counts
         queries += lists.num_lists
@@ -233,17 +233,7 @@ _Pieces = Iterator[RankingLists]
 
 
 def read(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pieces:
-    """Reads lists piece by piece; their labels have no meaning.
-
-    Args:
-        config: gives the format of the files, and the names in them.
-        files: the files.
-        scorer: the model that will score them.
-
-    Raises:
-        DataFormatError: If a file has another format, or lists of another width.
-        ValueError: If nothing says which columns of a table are the features.
-    """
+    """Reads lists piece by piece; their labels have no meaning."""
     return _READERS[config.input_format](config, files, scorer)
 
 
@@ -284,8 +274,11 @@ def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pie
     known = scorer.feature_names if spec is None else spec.number_names
     features = config.feature_columns or known
     if not features and spec is None:
+        who = (
+            "The model was not trained on a table, and" if config.export else "A server"
+        )
         raise ValueError(
-            f"{_unnamed(config)} does not know the names of its {scorer.num_features} "
+            f"{who} does not know the names of its {scorer.num_features} "
             "features. Name their columns with `feature_columns`, in the order of the "
             "training."
         )
@@ -311,13 +304,6 @@ def _table(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Pie
     return table_files.read_files(
         files, table_source.with_names(columns, files[0]), rows
     )
-
-
-def _unnamed(config: RankConfig) -> str:
-    """Returns why no names are known, as the start of a sentence."""
-    if config.export is None:
-        return "A server"
-    return "The model was not trained on a table, and"
 
 
 _READERS: dict[str, Callable[[RankConfig, Sequence[str], ListScorer], _Pieces]] = {

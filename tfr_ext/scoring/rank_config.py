@@ -51,24 +51,23 @@ class RankConfig(Settings):
         ('text', 'jsonl')
     """
 
+    GROUP = "ranking"
+
     export: str | None = setting(
         None,
         "A SavedModel that `train` exported, or a directory of its versions, of which "
         "the latest is used; or the directory of a run of trees (`train_gbm`).",
-        group="ranking",
         kind="path",
     )
     input: tuple[str, ...] = setting(
         (),
         "Files of the lists to rank: paths or globs, separated by commas, or - for "
         "standard input. They need no labels, and may be compressed.",
-        group="ranking",
         kind="paths",
     )
     output: str | None = setting(
         None,
         "File to which the ranked lists are written, or - for standard output.",
-        group="ranking",
         kind="path",
     )
     format: str | None = setting(
@@ -76,19 +75,15 @@ class RankConfig(Settings):
         "Format of `output`: 'trec' for a TREC run, 'jsonl' for a line of JSON per "
         "list, 'csv' or 'tsv' for a table with a line per item. If left out, it "
         f"follows from the end of the file's name: {_described(_OUTPUTS)}.",
-        group="ranking",
         choices=tuple(_OUTPUTS),
     )
     topn: int | None = setting(
         None,
         "Number of items to write for each list, the best ones. All if left out.",
-        group="ranking",
         kind="integer",
         low=1,
     )
-    tag: str = setting(
-        "tfr_ext", "Name of the run, for `format='trec'`.", group="ranking"
-    )
+    tag: str = setting("tfr_ext", "Name of the run, for `format='trec'`.")
     dataset: str | None = setting(
         None,
         "Format of `input`: 'text' for LETOR and SVMrank files, whose lines may lack "

@@ -25,20 +25,6 @@ def head(config: RankConfig) -> str:
     return "" if delimiter is None else delimiter.join(_COLUMNS) + "\n"
 
 
-def lines(config: RankConfig, lists: RankingLists, scores: np.ndarray) -> Iterator[str]:
-    """Yields the lines of some lists, each from its best item on.
-
-    Args:
-        config: gives the format, and how many items of a list are written.
-        lists: the lists.
-        scores: float32 scores `[num_items]`, finite.
-
-    Raises:
-        ValueError: If the format cannot hold a name.
-    """
-    return _WRITERS[config.output_format](config, lists, scores)
-
-
 def _trec(config: RankConfig, lists: RankingLists, scores: np.ndarray) -> Iterator[str]:
     return trec.run_lines(lists, scores, config.tag, config.topn)
 
@@ -89,7 +75,7 @@ def _ranked(
 
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_WRITERS: dict[str, Callable[[RankConfig, RankingLists, np.ndarray], Iterator[str]]] = {
+WRITERS: dict[str, Callable[[RankConfig, RankingLists, np.ndarray], Iterator[str]]] = {
     "trec": _trec,
     "jsonl": _jsonl,
     **{name: functools.partial(_table, mark) for name, mark in _DELIMITERS.items()},

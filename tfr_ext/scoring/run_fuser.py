@@ -37,11 +37,12 @@ class FusionConfig(Settings):
         ValueError: `weights` must have a weight for each of the 2 runs. Received: 3.
     """
 
+    GROUP = "evaluation"
+
     runs: tuple[str, ...] = setting(
         (),
         "Runs to fuse: directories that `train`, `evaluate` or `fuse` wrote, or TREC "
         "run files.",
-        group="evaluation",
         kind="paths",
     )
     metrics: MetricsConfig = nested(MetricsConfig)
@@ -50,13 +51,11 @@ class FusionConfig(Settings):
         "What a run adds to the score of a document: its 'zscore' (the score, "
         "standardised within the query), minus its 'rank', or the reciprocal rank, "
         "'rrf': 1 / (`rrf_k` + rank).",
-        group="evaluation",
         choices=FUSIONS,
     )
     rrf_k: float = setting(
         RRF_K,
         "The constant of `fusion='rrf'`; the larger, the less the top ranks count.",
-        group="evaluation",
         low=0.0,
     )
     weights: str = setting(
@@ -64,12 +63,10 @@ class FusionConfig(Settings):
         "Weight of each run, such as 0.3,0.7, or 'valid' for those that are best by "
         "`monitor` on the validation lists, among an even grid of weights. If left "
         "out, all runs have the same weight.",
-        group="evaluation",
     )
     monitor: str = setting(
         "ndcg_10",
         "Validation metric by which `weights='valid'` chooses.",
-        group="evaluation",
         convert=plain_name,
     )
     qrels: str | None = setting(
@@ -252,17 +249,16 @@ def _convention(
 
 def _without_ties(run: runs.Run) -> runs.Run:
     """Returns a run whose convention does not say how ties are broken."""
-    folds = []
-    for fold in run.folds:
-        members = []
-        for member in fold:
-            convention = member.convention
-            convention = convention and {
-                k: v for k, v in convention.items() if k != "ties"
-            }
-            members.append(dataclasses.replace(member, convention=convention))
-        folds.append(tuple(members))
-    return dataclasses.replace(run, folds=tuple(folds))
+    folds = tuple(
+        tuple(
+            dataclasses.replace(
+                one, convention=one.convention and {**one.convention, "ties": None}
+            )
+            for one in fold
+        )
+        for fold in run.folds
+    )
+    return dataclasses.replace(run, folds=folds)
 
 
 def _judged(

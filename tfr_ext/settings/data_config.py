@@ -31,6 +31,8 @@ class DataConfig(Settings):
         ('train*.txt',)
     """
 
+    GROUP = "data"
+
     dataset: str = setting(
         "synthetic",
         "Source of the lists: 'text' reads LETOR and SVMrank files, 'table' reads CSV, "
@@ -38,13 +40,11 @@ class DataConfig(Settings):
         "(`train_path` and so on); 'synthetic' draws lists (`synthetic_*`); any other "
         "name is that of a data set of TensorFlow Datasets, such as "
         "letor4/mq2008_fold1 (`data_dir`, `manual_dir`).",
-        group="data",
     )
     train_path: tuple[str, ...] = setting(
         (),
         "Files to train on: paths or globs, separated by commas. They may be packed: "
         "text and tables by gzip, bzip2 or xz, and ELWC by gzip.",
-        group="data",
         kind="paths",
     )
     valid_path: tuple[str, ...] = setting(
@@ -52,14 +52,12 @@ class DataConfig(Settings):
         "Files to validate on after each epoch: paths or globs, separated by commas. "
         "If left out, a share of the queries of `train_path` is held out "
         "(`valid_fraction`).",
-        group="data",
         kind="paths",
     )
     test_path: tuple[str, ...] = setting(
         (),
         "Files to test on at the end: paths or globs, separated by commas. If left "
         "out, a share of the queries of `train_path` is held out (`test_fraction`).",
-        group="data",
         kind="paths",
     )
     data_dir: str | None = setting(
@@ -67,21 +65,18 @@ class DataConfig(Settings):
         "Directory of prepared data: that of TensorFlow Datasets (its own default if "
         "left out), or, for `dataset='elwc'`, that of the shards that `prepare` "
         "wrote.",
-        group="data",
         kind="path",
     )
     manual_dir: str | None = setting(
         None,
         "Directory of the files that you downloaded, from which a data set of "
         "TensorFlow Datasets is prepared when it is first used.",
-        group="data",
         kind="path",
     )
     valid_fraction: float = setting(
         0.2,
         "Share of the training queries held out for validation if `valid_path` is "
         "left out.",
-        group="data",
         low=0.0,
         high=0.9,
     )
@@ -89,14 +84,12 @@ class DataConfig(Settings):
         0.2,
         "Share of the training queries held out for testing if `test_path` is left "
         "out.",
-        group="data",
         low=0.0,
         high=0.9,
     )
     num_features: int | None = setting(
         None,
         "Number of features. Inferred from the training data if left out.",
-        group="data",
         kind="integer",
         low=1,
     )
@@ -109,14 +102,12 @@ class DataConfig(Settings):
         "their place when `dataset='text'` or `dataset='elwc'` is read. 'auto' is "
         "'mean' if a feature of some item is NaN, NULL or an empty cell; what ELWC "
         "examples leave out is then 0, as in TensorFlow Ranking.",
-        group="data",
     )
     list_size: int | None = setting(
         None,
         "Maximum number of items of a training list. Of longer lists, the items with "
         "the highest `first_stage_feature` are kept, or else a random sample by "
         "`data_seed`.",
-        group="data",
         kind="integer",
         low=1,
     )
@@ -124,7 +115,6 @@ class DataConfig(Settings):
         None,
         "Maximum number of items of a validation or test list. These lists are not "
         "cut if it is left out.",
-        group="data",
         kind="integer",
         low=1,
     )
@@ -132,7 +122,6 @@ class DataConfig(Settings):
         None,
         "Number of a feature, counted from 1 as in LETOR text. `list_size` and "
         "`eval_list_size` keep the items with its highest values.",
-        group="data",
         kind="integer",
         low=1,
     )
@@ -140,55 +129,46 @@ class DataConfig(Settings):
         (),
         "TREC runs (paths or globs) that rank all lists between them. Only the "
         "`rerank_depth` best items of each list are used, in every split.",
-        group="data",
         kind="paths",
     )
     rerank_depth: int = setting(
-        150, "Items of each list that `rerank_run` keeps.", group="data", low=1
+        150, "Items of each list that `rerank_run` keeps.", low=1
     )
     label_weights: tuple[float, ...] = setting(
         (),
         "Weight of each grade, in increasing order, such as -1,0.5,1. Each label "
         "becomes the expected weight under its label distribution, rescaled to the "
         "range from 0 to 1.",
-        group="data",
         kind="numbers",
     )
     binarize_labels: float | None = setting(
         None,
         "Lowest label that becomes 1; lower labels become 0. Applied after "
         "`label_weights`.",
-        group="data",
         kind="number",
     )
     synthetic_num_queries: int = setting(
-        1000, "Number of synthetic queries in all splits together.", group="data", low=3
+        1000, "Number of synthetic queries in all splits together.", low=3
     )
     synthetic_list_size: int = setting(
-        40, "Number of items per synthetic query.", group="data", low=1
+        40, "Number of items per synthetic query.", low=1
     )
     synthetic_document_features: int = setting(
-        20, "Number of features of a synthetic item.", group="data", low=1
+        20, "Number of features of a synthetic item.", low=1
     )
     synthetic_query_features: int = setting(
         5,
         "Number of features of a synthetic query. They are the weights of as many "
         "item features.",
-        group="data",
         low=1,
     )
-    synthetic_max_label: float = setting(
-        4.0, "Highest synthetic label.", group="data", low=1e-6
-    )
-    synthetic_integer_labels: bool = setting(
-        True, "Round synthetic labels to grades.", group="data"
-    )
+    synthetic_max_label: float = setting(4.0, "Highest synthetic label.", low=1e-6)
+    synthetic_integer_labels: bool = setting(True, "Round synthetic labels to grades.")
     synthetic_shared_columns: bool = setting(
         True,
         "Use the same item features in all queries, so that there is something to "
         "learn. `synthetic_shared_columns=False` chooses them anew for each query, as "
         "the PiRank paper's Appendix E does.",
-        group="data",
     )
     seed: int = setting(
         DEFAULT_SEED,
@@ -202,7 +182,6 @@ class DataConfig(Settings):
         "Seed of the synthetic lists, of the queries that are held out and of the "
         "items that `list_size` keeps. Set it to keep them the same under another "
         "`seed`; if left out, `seed` is used.",
-        group="data",
         kind="integer",
         low=0,
         high=HIGHEST_SEED,
@@ -211,53 +190,44 @@ class DataConfig(Settings):
         ("float_features",),
         "Names of features in the examples of `dataset='elwc'`, each with one number "
         "or several. Joined in this order, they are the features of an item.",
-        group="data",
         kind="texts",
     )
     elwc_context_features: tuple[str, ...] = setting(
         (),
         "Names of features in the context of `dataset='elwc'`. They follow those of "
         "the examples, and are the same for all items of a list.",
-        group="data",
         kind="texts",
     )
     elwc_label: str = setting(
-        "label",
-        ("Feature of the examples of `dataset='elwc'` that holds the label."),
-        group="data",
+        "label", ("Feature of the examples of `dataset='elwc'` that holds the label.")
     )
     elwc_query_id: str = setting(
         "query_id",
         "Feature of the context of `dataset='elwc'` that holds the query id. May be "
         "empty.",
-        group="data",
     )
     elwc_doc_id: str = setting(
         "doc_id",
         "Feature of the examples of `dataset='elwc'` that holds the document id. May "
         "be empty.",
-        group="data",
     )
     elwc_label_distribution: str = setting(
         "label_distribution",
         "Feature of the examples of `dataset='elwc'` that holds the label's "
         "distribution over grades. May be empty.",
-        group="data",
     )
     label_column: str = setting(
-        "label", "Column of `dataset='table'` that holds the labels.", group="data"
+        "label", "Column of `dataset='table'` that holds the labels."
     )
     query_column: str = setting(
         "query_id",
         "Column of `dataset='table'` that holds the query ids. The rows of a query "
         "must be next to each other.",
-        group="data",
     )
     feature_columns: tuple[str, ...] = setting(
         (),
         "Columns of `dataset='table'` that hold the features, in this order. If left "
         "out, all other columns of numbers.",
-        group="data",
         kind="texts",
     )
     weight_column: str = setting(
@@ -265,19 +235,16 @@ class DataConfig(Settings):
         "Column of `dataset='table'`, or feature of the examples of `dataset='elwc'`, "
         "that holds the weight of each item in the loss, such as 1 / the propensity "
         "of a click. If left out, all items have the same weight.",
-        group="data",
     )
     doc_id_column: str = setting(
         "doc_id",
         "Column of `dataset='table'` that holds the document ids. The default column, "
         "doc_id, may be missing.",
-        group="data",
     )
     category_columns: tuple[str, ...] | None = setting(
         None,
         "Columns of `dataset='table'`, or features of `dataset='elwc'`, whose values "
         "are names, such as brands: texts or whole numbers, one or several.",
-        group="data",
         kind="texts",
     )
     text_columns: tuple[str, ...] | None = setting(
@@ -285,13 +252,11 @@ class DataConfig(Settings):
         "Columns of `dataset='table'`, or features of `dataset='elwc'`, that are "
         "texts, such as titles and queries: the model learns their words, and compares "
         "those of `context_columns` with those of items.",
-        group="data",
         kind="texts",
     )
     text_words: int | None = setting(
         None,
         f"How many words of a text are used, the first ones; {TEXT_WORDS} by default.",
-        group="data",
         kind="integer",
         low=1,
     )
@@ -300,13 +265,11 @@ class DataConfig(Settings):
         "Columns of `dataset='table'` in Parquet or JSON lines that are embeddings: "
         "lists of numbers that an encoder made of a text or an image. The model takes "
         "the cosine of each of `context_columns` with each of the items.",
-        group="data",
         kind="texts",
     )
     embedding_inputs: bool | None = setting(
         None,
         "Whether the model takes the numbers of `embedding_columns` too.",
-        group="data",
         kind="boolean",
     )
     context_columns: tuple[str, ...] | None = setting(
@@ -314,7 +277,6 @@ class DataConfig(Settings):
         "Features of `dataset='table'`, of any kind, with one value a list, such as a "
         "user's segment or the query's words; for `dataset='elwc'`, categories and "
         "texts in the context.",
-        group="data",
         kind="texts",
     )
     stream: bool = setting(
@@ -323,7 +285,6 @@ class DataConfig(Settings):
         "holding them in memory. Lists are then shuffled within a buffer of 32 "
         "batches that is filled from four files at a time, and queries cannot be held "
         "out.",
-        group="data",
     )
 
     def __post_init__(self) -> None:

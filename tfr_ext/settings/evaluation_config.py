@@ -13,27 +13,24 @@ from tfr_ext.settings.training_config import MetricsConfig
 class EvaluationConfig(Settings):
     """Settings of an evaluation: of what, on which lists, by which convention."""
 
+    GROUP = "evaluation"
+
     data: DataConfig = nested(DataConfig)
     metrics: MetricsConfig = nested(MetricsConfig)
     export: str | None = setting(
         None,
         "A SavedModel that `train` exported, or a directory of its versions, of which "
         "the latest is used; or the directory of a run of trees (`train_gbm`).",
-        group="evaluation",
         kind="path",
     )
     run: str | None = setting(
-        None,
-        "A TREC run file to evaluate instead of a model.",
-        group="evaluation",
-        kind="path",
+        None, "A TREC run file to evaluate instead of a model.", kind="path"
     )
     qrels: str | None = setting(
         None,
         "Judgements, of TREC or BEIR, of the queries of `run`, instead of the lists of "
         "a data set. Of the settings of the data, only `binarize_labels` applies to "
         "them.",
-        group="evaluation",
         kind="path",
     )
     scores: str | None = setting(
@@ -41,7 +38,6 @@ class EvaluationConfig(Settings):
         "A file of scores to evaluate instead of a model, with one score for each "
         "item of the test lists, in their order: a number on each line, or an array "
         "in a file named *.npy.",
-        group="evaluation",
         kind="path",
     )
     output_dir: str | None = setting(

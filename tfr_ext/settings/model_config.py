@@ -51,13 +51,14 @@ class ModelConfig(Settings):
         (None, 4)
     """
 
+    GROUP = "model"
+
     model: str = setting(
         "auto",
         "Scorer: "
         + "; ".join(f"'{name}', {p.about}" for name, p in presets.PRESETS.items())
         + ". The other settings of the model are those of the scorer unless they are "
         "given.",
-        group="model",
         choices=tuple(presets.PRESETS),
     )
     head: str | None = setting(
@@ -67,7 +68,6 @@ class ModelConfig(Settings):
         "'grades', the distribution itself, for a loss that compares it with the "
         "distribution of the labels; its expectation then ranks the items. If left "
         "out, 'grades' for pointwise_kl_multinomial_loss, else 'score'.",
-        group="model",
         choices=HEADS,
     )
     grade_values: tuple[float, ...] = setting(
@@ -76,14 +76,12 @@ class ModelConfig(Settings):
         "`head='grades'`. If left out, the values are evenly spaced from 0 to 1, for "
         "the grades from 0 to `max_label` or to the highest label of the training "
         "data.",
-        group="model",
         kind="numbers",
     )
     feature_transforms: tuple[str, ...] = setting(
         None,
         "Transforms that the model applies to the features first, in this order: "
         f"{feature_transform.FORMS}. {_defaults('feature_transforms')}",
-        group="model",
         kind="texts",
     )
     feature_noise: float = setting(
@@ -91,7 +89,6 @@ class ModelConfig(Settings):
         "Standard deviation of the normal noise that training adds to each feature "
         "after `feature_transforms`, as data augmentation. Evaluation and exports "
         "have none.",
-        group="model",
         low=0.0,
     )
     vocabulary_size: int | None = setting(
@@ -99,7 +96,6 @@ class ModelConfig(Settings):
         "Number of values of each category that the model tells apart, the most "
         "frequent in training; all others share one embedding. "
         f"{categories.VOCABULARY_SIZE:,} by default.",
-        group="model",
         kind="integer",
         low=1,
     )
@@ -107,7 +103,6 @@ class ModelConfig(Settings):
         None,
         "How often a value of a category must occur in training to have an embedding "
         f"of its own; {categories.MIN_COUNT} by default.",
-        group="model",
         kind="integer",
         low=1,
     )
@@ -116,7 +111,6 @@ class ModelConfig(Settings):
         "Number of units of each hidden layer; for 'transformer', of each layer before "
         "the blocks, which are as wide as the last. If empty, there is no hidden "
         f"layer, and one layer computes the score. {_defaults('hidden_sizes')}",
-        group="model",
         kind="integers",
         low=1,
     )
@@ -124,14 +118,12 @@ class ModelConfig(Settings):
         None,
         "Number of layers of self-attention, each of which is a block of the encoder "
         f"in 'transformer'. {_defaults('num_layers')}",
-        group="model",
         kind="integer",
         low=1,
     )
     num_heads: int | None = setting(
         None,
         f"Number of heads of self-attention. {_defaults('num_heads')}",
-        group="model",
         kind="integer",
         low=1,
     )
@@ -139,7 +131,6 @@ class ModelConfig(Settings):
         None,
         "Width of the attention layers of 'dasalc', and of each of their heads. "
         f"{_defaults('attention_size')}",
-        group="model",
         kind="integer",
         low=1,
     )
@@ -147,28 +138,22 @@ class ModelConfig(Settings):
         None,
         "Number of hidden units of the feed-forward networks after self-attention, in "
         f"multiples of their inputs. {_defaults('feed_forward_factor')}",
-        group="model",
         kind="integer",
         low=1,
     )
     activation: str = setting(
-        "relu",
-        "Activation of the hidden layers.",
-        group="model",
-        choices=network.ACTIVATIONS,
+        "relu", "Activation of the hidden layers.", choices=network.ACTIVATIONS
     )
     output_activation: str | None = setting(
         None,
         "Activation of the score; 'sigmoid' gives scores from 0 to 1. "
         f"{_defaults('output_activation')}",
-        group="model",
         choices=network.OUTPUT_ACTIVATIONS,
     )
     dropout: float | None = setting(
         None,
         "Share of hidden units dropped in training, or of inputs if there is no "
         f"hidden layer. {_defaults('dropout')}",
-        group="model",
         kind="number",
     )
     l2_regularization: float | None = setting(
@@ -176,7 +161,6 @@ class ModelConfig(Settings):
         "Rate r of the penalty r / 2 * sum(w^2) on the kernels of the dense layers. "
         "It is added to the loss, and so r * w is added to the gradient. "
         f"{_defaults('l2_regularization')}",
-        group="model",
         kind="number",
         low=0.0,
     )
@@ -184,24 +168,21 @@ class ModelConfig(Settings):
         None,
         "Apply batch normalisation to the inputs and to each hidden layer. "
         f"{_defaults('batch_normalization')}",
-        group="model",
         kind="boolean",
     )
     batch_norm_momentum: float = setting(
-        0.9, "Momentum of the moving averages of batch normalisation.", group="model"
+        0.9, "Momentum of the moving averages of batch normalisation."
     )
     batch_norm_epsilon: float = setting(
         1e-3,
         "Number that batch normalisation adds to variances: 0.001 as in Keras, or "
         "0.00001 as in PyTorch.",
-        group="model",
     )
     initializer: str = setting(
         "glorot",
         "Initial weights: 'glorot', as in Keras, draws kernels uniformly within "
         "sqrt(6 / (inputs + outputs)) and sets biases to 0; 'pytorch', as in PyTorch, "
         "draws both uniformly within 1 / sqrt(inputs).",
-        group="model",
         choices=network.INITIALIZERS,
     )
 
@@ -240,17 +221,17 @@ class LossConfig(Settings):
         {'alpha': 2.0}
     """
 
+    GROUP = "loss"
+
     loss: str = setting(
         "smoothi_loss",
         "Key of a loss of tfr_ext.losses or tfr.keras.losses, such as smoothi_loss, "
         "softmax_loss or approx_ndcg_loss.",
-        group="loss",
     )
     params: Any = setting(
         {},
         "A parameter of the loss, as name=value. Repeatable; the last value of a name "
         "counts, and an empty one drops all parameters given before it.",
-        group="loss",
         kind="parameters",
         key="loss_param",
     )
@@ -259,14 +240,12 @@ class LossConfig(Settings):
         "A lambda weight, which makes a loss of TensorFlow Ranking optimise a metric: "
         f"{', '.join(LAMBDA_WEIGHTS)}. `lambda_weight=''` drops the one given before, "
         "with its parameters.",
-        group="loss",
         kind="text",
     )
     lambda_weight_params: Any = setting(
         {},
         "A parameter of the lambda weight, as name=value, such as topn=10. Repeatable "
         "in the same way as `params`.",
-        group="loss",
         kind="parameters",
         key="lambda_weight_param",
     )
@@ -276,7 +255,6 @@ class LossConfig(Settings):
         f"that `params` gives, or else at the default. FORM is {LOSS_FORMS}. "
         "Repeatable; the last schedule of a name counts, and an empty one drops all "
         "schedules given before it.",
-        group="loss",
         kind="schedules",
         key="loss_schedule",
     )
@@ -286,7 +264,6 @@ class LossConfig(Settings):
         "contribute nothing, the relaxed metric beside the exact one, and what the "
         "loss itself reports, such as its convergence. The measures appear in the "
         "progress, the history and TensorBoard, and a warning says what looks wrong.",
-        group="loss",
     )
 
     def __post_init__(self) -> None:

@@ -35,11 +35,12 @@ LEARNING_RATE_FORMS = (
 class MetricsConfig(Settings):
     """Which metrics are evaluated, and by which convention."""
 
+    GROUP = "evaluation"
+
     metrics: tuple[str, ...] = setting(
         DEFAULT_METRICS,
         f"Metrics to evaluate: {', '.join(objectives.names())}, with a cut-off as in "
         "ndcg_10 or ndcg@10 (all but opa).",
-        group="evaluation",
         kind="texts",
         convert=plain_name,
     )
@@ -47,25 +48,18 @@ class MetricsConfig(Settings):
         "zero",
         "How a list without a relevant item enters the mean: as 0, as 1, or not at "
         "all ('skip').",
-        group="evaluation",
         choices=keras_metrics.EMPTY_LIST_RULES,
     )
     gain: str = setting(
-        "exponential",
-        "Gain of a label in NDCG.",
-        group="evaluation",
-        choices=("exponential", "linear"),
+        "exponential", "Gain of a label in NDCG.", choices=("exponential", "linear")
     )
     relevance_threshold: float = setting(
-        1.0,
-        "Lowest label that counts as relevant in precision, MAP and MRR.",
-        group="evaluation",
+        1.0, "Lowest label that counts as relevant in precision, MAP and MRR."
     )
     max_label: float | None = setting(
         None,
         "Highest grade of the collection, for ERR, nERR and losses with a max_label "
         "parameter. Inferred from the data if left out.",
-        group="evaluation",
         kind="number",
     )
 
@@ -96,6 +90,8 @@ class TrainingConfig(Settings):
     What the scorer goes by the number of training queries in is None until `sized`.
     """
 
+    GROUP = "training"
+
     COMMAND: ClassVar[str] = "train"
 
     data: DataConfig = nested(DataConfig)
@@ -108,35 +104,28 @@ class TrainingConfig(Settings):
     )
     model: ModelConfig = nested(ModelConfig)
     loss: LossConfig = nested(LossConfig)
-    optimizer: str = setting("adam", "Name of a Keras optimizer.", group="training")
-    learning_rate: float = setting(
-        1e-3, "Learning rate of the optimizer.", group="training", low=0.0
-    )
+    optimizer: str = setting("adam", "Name of a Keras optimizer.")
+    learning_rate: float = setting(1e-3, "Learning rate of the optimizer.", low=0.0)
     learning_rate_schedule: str = setting(
-        "constant",
-        f"How the learning rate changes: {LEARNING_RATE_FORMS}.",
-        group="training",
+        "constant", f"How the learning rate changes: {LEARNING_RATE_FORMS}."
     )
     label_sampling: str = setting(
         "none",
         "Train on labels drawn from a binomial distribution around the given ones "
         "(`num_label_trials`, `max_label`): 'run' draws them once, 'epoch' anew for "
         "each epoch. Validation and test labels stay as they are.",
-        group="training",
         choices=("none", "run", "epoch"),
     )
     num_label_trials: int = setting(
         32,
         "Number of draws whose mean becomes a label under `label_sampling`; the more "
         "draws, the closer it is to the given label.",
-        group="training",
         low=1,
     )
     batch_size: int = setting(
         None,
         "Maximum number of lists per batch. By default 32 for 'auto' with fewer than "
         "800 training queries and 128 with more, and 128 for the other scorers.",
-        group="training",
         kind="integer",
         low=1,
     )
@@ -146,14 +135,12 @@ class TrainingConfig(Settings):
         "batches. Where full batches of lists of similar length would exceed it, "
         "batches are made smaller. 0 keeps all batches full, however much padding "
         "they need.",
-        group="training",
         low=0.0,
     )
     num_epochs: int = setting(
         None,
         "Maximum number of epochs. By default 100 for 'auto' with fewer than 800 "
         "training queries and 30 with more, and 50 for the other scorers.",
-        group="training",
         kind="integer",
         low=1,
     )
@@ -162,7 +149,6 @@ class TrainingConfig(Settings):
         "Stop after this many epochs without a better `monitor`; 0 never stops early. "
         "By default 20 for 'auto' with fewer than 800 training queries and 10 with "
         "more, and 0 for the other scorers.",
-        group="training",
         kind="integer",
         low=0,
     )
@@ -170,7 +156,6 @@ class TrainingConfig(Settings):
         "ndcg_10",
         "Validation metric that selects the best checkpoint and decides early "
         "stopping.",
-        group="training",
         convert=plain_name,
     )
     num_models: int = setting(
@@ -178,7 +163,6 @@ class TrainingConfig(Settings):
         "Number of models that are trained on the same data, with `seed`, `seed` + 1 "
         "and so on, and are evaluated and exported as one (`ensemble`). Each is a run "
         "of its own in models/ of `model_dir`.",
-        group="training",
         low=1,
     )
     ensemble: str = setting(
@@ -186,7 +170,6 @@ class TrainingConfig(Settings):
         "What `num_models` models give as one: the 'mean' of their scores; the mean "
         "of their scores standardised within each list ('zscore'); or the mean of "
         "their ranks, with a minus sign ('rank').",
-        group="training",
         choices=COMBINATIONS,
     )
     parallel_models: int = setting(
@@ -227,7 +210,6 @@ class TrainingConfig(Settings):
         "'module:function' for a function that returns one. The module must be "
         "installed, or a file in the working directory. Repeatable; an empty value "
         "drops all callbacks given before it.",
-        group="training",
         kind="repeated",
         key="callback",
     )
@@ -237,14 +219,12 @@ class TrainingConfig(Settings):
         "machine, 'multi_worker' for the machines that TF_CONFIG lists, of which all "
         "take the same step, 'parameter_server' for machines that take their steps "
         "independently. `batch_size` counts the lists of a step on all devices.",
-        group="training",
         choices=("none", "mirrored", "multi_worker", "parameter_server"),
     )
     gpus: tuple[int, ...] = setting(
         (),
         "Numbers of the GPUs to train on, such as 0 or 0,2, as `nvidia-smi` lists "
         "them; all of this machine if left out. Without a `strategy`, one.",
-        group="training",
         kind="integers",
         low=0,
     )
@@ -252,33 +232,28 @@ class TrainingConfig(Settings):
         True,
         "Take memory of GPUs as it is needed. Otherwise TensorFlow takes nearly all "
         "of it at the start.",
-        group="training",
     )
     logical_cpus: int = setting(
         1,
         "Split the CPU into this many devices, to try `strategy='mirrored'` without "
         "GPUs.",
-        group="training",
         low=1,
     )
     mixed_precision: str = setting(
         "none",
         "Compute the hidden layers in half precision. Scores and losses stay float32.",
-        group="training",
         choices=("none", "float16", "bfloat16"),
     )
     jit_compile: bool = setting(
         False,
         "Compile the training step with XLA. The model then computes padding too, "
         "which is wasted work.",
-        group="training",
     )
     jit_compile_loss: bool = setting(
         False,
         "Compile the loss and its gradient with XLA, and not the model. Where lists "
         "are short, steps with SmoothI or WassRank are faster, but each new shape of a "
         "batch first takes seconds.",
-        group="training",
     )
     steps_per_execution: int = setting(
         1,
@@ -286,7 +261,6 @@ class TrainingConfig(Settings):
         "are faster when steps are short, but the loss is checked, and its scheduled "
         "parameters are set, only once per call. Keras 3 gets the largest number up "
         "to this one that divides the steps of an epoch.",
-        group="training",
         low=1,
     )
     verbose: str = setting(

@@ -136,7 +136,7 @@ def rerank(lists: RankingLists, patterns: Sequence[str], depth: int) -> RankingL
             has fewer than `depth` documents of a longer list.
         OSError: If a file cannot be read.
     """
-    run = _read_runs(tuple(_stats(patterns)))
+    run = _read_runs(tuple(stats(patterns)))
     names = trec_names.document_names(lists)
     kept, lengths = [], []
     where = given("rerank_run", tuple(patterns))
@@ -164,7 +164,7 @@ def rerank(lists: RankingLists, patterns: Sequence[str], depth: int) -> RankingL
     return lists.with_items(np.array(kept), np.array(lengths), lists.query_ids)
 
 
-def _stats(patterns: Sequence[str]) -> list[tuple[str, int, int]]:
+def stats(patterns: Sequence[str]) -> list[tuple[str, int, int]]:
     """Returns path, time and size of each file, so that a changed one is read again."""
     found = []
     for pattern in patterns:
@@ -175,15 +175,6 @@ def _stats(patterns: Sequence[str]) -> list[tuple[str, int, int]]:
             about = os.stat(path)
             found.append((path, about.st_mtime_ns, about.st_size))
     return list(dict.fromkeys(found))
-
-
-def run_files(patterns: Sequence[str]) -> list[str]:
-    """Returns the paths of the runs.
-
-    Raises:
-        FileNotFoundError: If nothing is at a path or glob.
-    """
-    return [path for path, _, _ in _stats(patterns)]
 
 
 @functools.lru_cache(maxsize=1)

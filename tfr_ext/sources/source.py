@@ -187,7 +187,7 @@ class Source(abc.ABC):
                 num_features = self._digest(split, num_features)
         found = self._hash.copy()
         # Runs choose the items, as the data itself does.
-        add_files(found, long_lists.run_files(self.config.rerank_run))
+        add_files(found, [x for x, *_ in long_lists.stats(self.config.rerank_run)])
         return found.hexdigest()
 
     def _digest(self, split: str, num_features: int | None) -> int | None:
@@ -223,7 +223,7 @@ class Source(abc.ABC):
     def _reject_paths(self) -> None:
         """Checks that no files are named, for a source that has no use for them."""
         for split in SPLITS:
-            if paths(self.config, split):
+            if getattr(self.config, f"{split}_path"):
                 raise ValueError(
                     f"`{split}_path` is given, but "
                     f"{given('dataset', self.config.dataset)} reads no files. Add "
@@ -246,7 +246,7 @@ class FileSource(Source):
     @property
     def splits(self) -> Collection[str]:
         """The splits for which files are named."""
-        return [split for split in SPLITS if paths(self.config, split)]
+        return [split for split in SPLITS if getattr(self.config, f"{split}_path")]
 
     def files(self, split: str) -> list[str]:
         """Returns the files of a split.
@@ -255,7 +255,7 @@ class FileSource(Source):
             ValueError: If none is named.
             FileNotFoundError: If there is no such file.
         """
-        patterns = paths(self.config, split)
+        patterns = getattr(self.config, f"{split}_path")
         if not patterns:
             other = "" if self.config.test_path else " (or `test_path` to evaluate)"
             raise ValueError(
@@ -276,11 +276,6 @@ class FileSource(Source):
     @abc.abstractmethod
     def _pieces(self, split: str, files: list[str], piece_bytes: int) -> list[Piece]:
         """Divides the files of a split; 'train' comes first."""
-
-
-def paths(config: DataConfig, split: str) -> tuple[str, ...]:
-    """Returns the files that the settings name for a split."""
-    return getattr(config, f"{split}_path")
 
 
 def settings_of(prefix: str) -> tuple[str, ...]:

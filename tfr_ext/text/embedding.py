@@ -37,52 +37,42 @@ _ROWS = 50_000  # Rows that are written at a time.
 class EmbeddingConfig(Settings):
     """What is embedded, by which encoder, and where the table goes."""
 
+    GROUP = "embedding"
+
     encoder: str | None = setting(
         None,
         "Directory of a BERT as Hugging Face or sentence-transformers save it, with "
         "config.json, vocab.txt and model.safetensors.",
-        group="embedding",
         kind="path",
     )
     corpus: str | None = setting(
         None,
         "The documents: JSON lines with _id, text and perhaps title, as BEIR has them.",
-        group="embedding",
         kind="path",
     )
     queries: str | None = setting(
-        None,
-        "The queries: JSON lines with _id and text.",
-        group="embedding",
-        kind="path",
+        None, "The queries: JSON lines with _id and text.", kind="path"
     )
     run: str | None = setting(
         None,
         "TREC run with the candidates of each query, from any search engine. Without "
         "it, the table has all documents, and no queries.",
-        group="embedding",
         kind="path",
     )
     qrels: str | None = setting(
         None,
         "Judgements, of TREC or BEIR, for the labels; only judged queries are in the "
         "table then. A candidate that is not judged is irrelevant.",
-        group="embedding",
         kind="path",
     )
     depth: int | None = setting(
         None,
         "How many candidates of each query there are at most, the best of the run.",
-        group="embedding",
         kind="integer",
         low=1,
     )
-    output: str | None = setting(
-        None, "The table, a Parquet file.", group="embedding", kind="path"
-    )
-    overwrite: bool = setting(
-        False, "Replace a table that is there.", group="embedding"
-    )
+    output: str | None = setting(None, "The table, a Parquet file.", kind="path")
+    overwrite: bool = setting(False, "Replace a table that is there.")
 
     def __post_init__(self) -> None:
         """Checks the settings.

@@ -130,18 +130,18 @@ class ExportConfig(Settings):
         'models/a/export'
     """
 
+    GROUP = "export"
+
     model_dir: tuple[str, ...] = setting(
         (),
         "Directories of finished runs, separated by commas. The scores of several "
         "models, such as those of other seeds, are combined (`ensemble`).",
-        group="export",
         kind="paths",
     )
     export_dir: str | None = setting(
         None,
         "Directory to which the next version is written, as TensorFlow Serving expects "
         "it. If left out, export/ in the directory of a single run.",
-        group="export",
         kind="path",
     )
 
@@ -150,21 +150,18 @@ class ExportConfig(Settings):
         "What several models give as one: the 'mean' of their scores; the mean of "
         "their scores standardised within each list ('zscore'); or the mean of their "
         "ranks, with a minus sign ('rank').",
-        group="export",
         choices=COMBINATIONS,
     )
     encoder: str | None = setting(
         None,
         "Directory of the encoder that made the embeddings of the run (`embed`): the "
         "export then has it inside, and a request the text of the query.",
-        group="export",
         kind="path",
     )
     embed_documents: bool = setting(
         False,
         "With `encoder`, requests have the texts of documents too, in place of their "
         "embeddings.",
-        group="export",
     )
 
     def __post_init__(self) -> None:
