@@ -1,16 +1,17 @@
 """Fine-tunes BERT on any collection in BEIR's form, as SmoothI's paper on Robust04.
 
-    pip install 'tfr-ext[text,table]' bm25s PyStemmer
+    pip install '.[text,table]' bm25s PyStemmer
     python examples/rerank_texts.py --encoder=DIR --corpus=corpus.jsonl \
         --queries=queries.jsonl --qrels=qrels/test.tsv --output=DIR
 
 The protocol of Thonet et al., 2022, "Text-based IR", needs a GPU. BM25 finds 150
 documents of each query, or `--run` has them, of any search engine. Three of five folds
-of queries train, one selects the epoch, one is tested. In each of 100 epochs a query
-has a list of two relevant documents and two others. A step takes eight lists; the
-learning rate is 2e-5 for BERT and 1e-3 for the dense layer; documents of up to 800
-tokens are divided in two. SmoothI, with alpha 1 and delta 0.1, is compared with the
-pairwise hinge loss, with BM25, and with the cosine of the encoder as it is.
+of queries train, one selects the epoch, one is tested. There are up to 100 epochs, and
+20 without a better one end the fit (`--patience=0` for all). In each, a query has a
+list of two relevant documents and two others. A step takes eight lists; the learning
+rate is 2e-5 for BERT and 1e-3 for the dense layer; documents of up to 800 tokens are
+divided in two. SmoothI, with alpha 1 and delta 0.1, is compared with the pairwise hinge
+loss, with BM25, and with the cosine of the encoder as it is.
 
 If it is killed, the same command goes on at the fold where it was. A fit that does not
 fit into the GPU's memory needs a smaller `--batch_size`. The folds are drawn here; the
@@ -22,6 +23,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import json
 import pathlib
 import subprocess
 import sys
@@ -32,6 +34,8 @@ import pandas as pd
 import tensorflow as tf
 
 from tfr_ext import evaluation, training
+from tfr_ext.data import RankingLists
+from tfr_ext.data.text_files import encoded_name
 from tfr_ext.text import CrossEncoder, EmbeddingConfig, embed
 
 FOLDS = 5
@@ -39,17 +43,19 @@ RUNS = {"run": "score", "cosine": "cosine"}  # By their columns of the table.
 LOSSES = {"smoothi_loss": {"alpha": 1.0, "delta": 0.1}, "pairwise_hinge_loss": {}}
 METRICS = ("precision_1", "precision_5", "precision_10", "precision_20", "map")
 METRICS += ("ndcg_1", "ndcg_5", "ndcg_10", "ndcg_20", "ndcg")
+COLUMNS = ["query_id", "doc_id", "label", "score", "cosine", "query", "document"]
 
 
 def main() -> None:
     """Trains and tests what the folder lacks, and prints the comparison."""
     given = arguments()
+    judged = evaluation.read_qrels(str(given.qrels))
     table, run = given.output / "table.parquet", given.run
-    given.output.mkdir(parents=True, exist_ok=True)
+    remember(given)
     if not table.exists():
         if run is None:
             run = given.output / "bm25.trec"
-            search(given.corpus, given.queries, run, given.depth)
+            search(given, run, {*judged.query_ids})
         paths = {
             name: str(path)
             for name, path in vars(given).items()
@@ -58,21 +64,24 @@ def main() -> None:
         embed(
             EmbeddingConfig(**paths, run=str(run), depth=given.depth, output=str(table))
         )
-    frame = pd.read_parquet(table)
-    judged = pd.unique(frame["query_id"])
-    drawn = np.random.default_rng(1).permutation(len(judged)) % FOLDS
-    fold_of = frame["query_id"].map(dict(zip(judged, drawn)))
+    frame = pd.read_parquet(table, columns=COLUMNS)
+    drawn = np.random.default_rng(1).permutation(judged.num_lists) % FOLDS
+    fold_of = frame["query_id"].map(dict(zip(judged.query_ids, drawn)))
     for fold, name in itertools.product(given.folds, [*RUNS, *given.losses]):
         folder = given.output / name / f"fold{fold}"
-        if (folder / "per_query.tsv").exists():
+        if (folder / "metrics.json").exists():
             continue
         train, test = frame[fold_of != fold], frame[fold_of == fold]
         if name in RUNS:
             scores = test[RUNS[name]]
         else:
             scores = fitted(given, name, train, test)
-        measure(test.assign(scores=scores), name, given.qrels, folder)
-    compared = [f"{name}={given.output / name}/*" for name in (*RUNS, *given.losses)]
+        of_fold = judged.select(np.flatnonzero(drawn == fold))
+        measure(test.assign(scores=scores), name, of_fold, folder)
+    compared = [
+        f"{name}={','.join(str(given.output / name / f'fold{i}') for i in given.folds)}"
+        for name in (*RUNS, *given.losses)
+    ]
     page = ["--output_dir", str(given.output / "comparison"), "--standard_errors"]
     command = [sys.executable, "-m", "pipelines.compare", *compared, *page]
     subprocess.run(command, check=True)
@@ -99,31 +108,47 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def search(
-    corpus: pathlib.Path, queries: pathlib.Path, run: pathlib.Path, depth: int
-) -> None:
+def remember(given: argparse.Namespace) -> None:
+    """Writes the settings at the first call; a later one must have the same."""
+    given.output.mkdir(parents=True, exist_ok=True)
+    path, chosen = given.output / "settings.json", ("folds", "losses", "output")
+    settings = {name: str(x) for name, x in vars(given).items() if name not in chosen}
+    if not path.exists():
+        path.write_text(json.dumps(settings, indent=1))
+    for name, value in json.loads(path.read_text()).items():
+        if value != settings[name]:
+            sys.exit(
+                f"Error: {given.output} was begun with --{name}={value}, and now it is "
+                f"{settings[name]}. Name another --output."
+            )
+
+
+def search(given: argparse.Namespace, run: pathlib.Path, judged: set[str]) -> None:
     """Writes the best documents by BM25 as a TREC run."""
     import bm25s
     import Stemmer
 
-    documents, asked = (
+    documents, queries = (
         pd.read_json(path, lines=True, dtype=False, convert_dates=False)
-        for path in (corpus, queries)
+        for path in (given.corpus, given.queries)
     )
+    for of in (documents, queries):
+        of["_id"] = [encoded_name(str(name)) for name in of["_id"]]
+    queries = queries[queries["_id"].isin(judged)]
     texts = documents["text"]
     if "title" in documents:
         texts = documents["title"].fillna("") + " " + texts
     words = {"stopwords": "en", "stemmer": Stemmer.Stemmer("english")}
-    index = bm25s.BM25()
-    quiet = {"show_progress": False}
+    quiet, index = {"show_progress": False}, bm25s.BM25()
     index.index(bm25s.tokenize(texts.tolist(), **words, **quiet), **quiet)
-    tokens = bm25s.tokenize(asked["text"].tolist(), **words, **quiet)
-    places, scores = index.retrieve(tokens, k=min(depth, len(texts)), **quiet)
+    tokens = bm25s.tokenize(queries["text"].tolist(), **words, **quiet)
+    places, scores = index.retrieve(tokens, k=min(given.depth, len(texts)), **quiet)
     names = documents["_id"].to_numpy()
     with run.open("w", encoding="utf-8") as file:
-        for query, of_query, found in zip(asked["_id"], places, scores):
+        for query, of_query, found in zip(queries["_id"], places, scores):
             for rank, (place, score) in enumerate(zip(of_query, found), 1):
-                file.write(f"{query} Q0 {names[place]} {rank} {score:.6f} bm25\n")
+                if score > 0:  # Others have no word of the query.
+                    file.write(f"{query} Q0 {names[place]} {rank} {score:.6f} bm25\n")
 
 
 def fitted(
@@ -151,22 +176,19 @@ def fitted(
 
 
 def measure(
-    test: pd.DataFrame, name: str, qrels: pathlib.Path, folder: pathlib.Path
+    test: pd.DataFrame, name: str, judged: RankingLists, folder: pathlib.Path
 ) -> None:
-    """Writes a run of a fold, and its metrics over all relevant documents."""
-    queries = set(test["query_id"])
-    judged = evaluation.read_qrels(str(qrels))
-    kept = [i for i, query in enumerate(judged.query_ids) if query in queries]
+    """Measures a fold, over all its relevant documents and all its queries."""
     with tempfile.TemporaryDirectory() as scratch:
-        run, of_fold = (pathlib.Path(scratch, name) for name in ("run", "qrels"))
-        evaluation.write_qrels(str(of_fold), judged.select(kept))
+        run, qrels = (pathlib.Path(scratch, name) for name in ("run", "qrels"))
+        evaluation.write_qrels(str(qrels), judged)
         lines = zip(test["query_id"], test["doc_id"], test["scores"])
         text = "".join(f"{q} Q0 {d} 1 {score:.9g} {name}\n" for q, d, score in lines)
         run.write_text(text, encoding="utf-8")
         training.evaluate(
             training.EvaluationConfig(
                 run=str(run),
-                qrels=str(of_fold),
+                qrels=str(qrels),
                 metrics=training.MetricsConfig(metrics=METRICS),
                 output_dir=str(folder),
             )

@@ -213,7 +213,9 @@ def test_scores_that_are_not_finite_end_the_training(encoder, capsys):
     assert len(ranker.history_["loss"]) == 2 >= ranker.best_epoch_
     assert np.isfinite(ranker.predict(frame)).all()
     with pytest.raises(ValueError, match="after epoch 1. Lower the learning rates"):
-        CrossEncoder(encoder, **QUICK).fit(frame, callbacks=[Spoil(0)])
+        ranker.fit(frame, callbacks=[Spoil(0)])
+    with pytest.raises(ValueError, match="not fitted"):
+        ranker.predict(frame)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.helpers import needs_tfr
@@ -19,9 +20,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "examples"
 PAGES = ROOT / "docs" / "examples"
 BUILD = runpy.run_path(str(FOLDER / "build.py"))
-# TensorFlow's and its own users' warnings, none of which a script can help.
 TOPICS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "wave", "metal", "heat", "radio", "lens")
 TOPICS += ("the", "run")
+# TensorFlow's and its own users' warnings, none of which a script can help.
 KNOWN = re.compile(
     r"^(WARNING: All log messages before absl|I0000 |WARNING:tensorflow:"
     r"|.*tensorflow/.*:\d+\] |.*tsl/.*:\d+\] |To enable the following instructions)"
@@ -140,16 +141,22 @@ def test_it_runs_and_shows_what_it_says(name, tmp_path):
 def test_a_collection_of_beir_is_ranked_again(tmp_path):
     """With the protocol of the paper on texts, but short; a second call only compares.
 
-    A document is relevant if it has the query's topic, which BM25 finds too.
+    A document is relevant if it has the query's topic twice, as BM25 finds. One query
+    has no candidates, and counts as 0; another is not judged.
     """
     encoder_files.write(tmp_path / "encoder", words=TOPICS)
     rng = np.random.default_rng(0)
     topics = rng.integers(5, size=60)
     documents = [
-        {"_id": f"d{i}", "title": "run", "text": f"{TOPICS[4 + topic]} the"}
+        {
+            "_id": f"d{i}",
+            "title": TOPICS[4 + topic],
+            "text": f"{TOPICS[4 + topic]} the {TOPICS[4 + i % 5]}",
+        }
         for i, topic in enumerate(topics)
     ]
     queries = [{"_id": f"{i}", "text": TOPICS[4 + i % 5]} for i in range(20)]
+    queries += [{"_id": "20", "text": "zzz"}, {"_id": "not judged", "text": "heat"}]
     for name, rows in (("corpus.jsonl.gz", documents), ("queries.jsonl", queries)):
         text = "".join(f"{json.dumps(row)}\n" for row in rows)
         path = tmp_path / name
@@ -158,37 +165,42 @@ def test_a_collection_of_beir_is_ranked_again(tmp_path):
         else:
             path.write_text(text)
     lines = [
-        f"{i}\td{j}\t1\n" for i in range(20) for j in np.flatnonzero(topics == i % 5)
+        f"{i}\td{j}\t1\n" for i in range(21) for j in np.flatnonzero(topics == i % 5)
     ]
     header = "query-id\tcorpus-id\tscore\n"
     (tmp_path / "test.tsv").write_text(header + "".join(lines))
+    fold = np.random.default_rng(1).permutation(21) % 5  # As the script draws it.
+    held = f"{fold[20]}"
     command = [
         *(sys.executable, str(FOLDER / "rerank_texts.py"), "--encoder=encoder"),
         *("--corpus=corpus.jsonl.gz", "--queries=queries.jsonl", "--qrels=test.tsv"),
         *("--output=out", "--depth=30", "--num_epochs=2", "--document_tokens=12"),
-        *("--query_tokens=4", "--folds", "0"),
+        *("--query_tokens=4", "--folds", held),
     ]
-    first, second = (
+    first, second, third = (
         subprocess.run(
-            command,
+            [*command, *more],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
             capture_output=True,
             text=True,
             timeout=600,
         )
-        for _ in range(2)
+        for more in ([], [], ["--num_epochs=3"])
     )
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr
     assert first.stdout.count("Epoch 1: ") == 2
     assert "Epoch" not in second.stdout
     assert first.stdout.endswith(second.stdout)
+    assert "begun with --num_epochs=2, and now it is 3" in third.stderr
+    of_test = {f"{i}" for i in np.flatnonzero(fold == fold[20])}
     for name in ("run", "cosine", "smoothi_loss", "pairwise_hinge_loss"):
-        run = (tmp_path / "out" / name / "fold0/run.trec").read_text().split()
-        assert len({*run[::6]}) == 4
-    # A third of the candidates at least is relevant, which BM25 has first.
-    report = json.loads((tmp_path / "out/run/fold0/metrics.json").read_text())
-    assert report["test"]["precision_5"] == 1
+        path = tmp_path / "out" / name / f"fold{held}" / "per_query.tsv"
+        table = pd.read_csv(path, sep="\t", dtype={"query": str}, index_col="query")
+        assert {*table.index} == of_test
+        assert not table.loc["20"].any()
+        if name == "run":  # BM25 ranks what is relevant first.
+            assert table["precision_5"].sum() == len(of_test) - 1
 
 
 def test_every_script_is_an_example():

@@ -143,10 +143,12 @@ class CrossEncoder:
             This ranker.
 
         Raises:
-            ValueError: If a column or a text is missing, a label is not finite, or
-                fewer than two queries have relevant documents and others.
+            ValueError: If a column or a text is missing, a label is not finite, fewer
+                than two queries have relevant documents and others, or scores are not
+                finite after the first epoch.
         """
         given = self.params
+        self.__dict__.pop("best_epoch_", None)  # Of an earlier fit.
         rng = np.random.default_rng(given["random_state"])
         train, valid = drawn_lists.divided(frame, given["validation_fraction"], rng)
         self._build()

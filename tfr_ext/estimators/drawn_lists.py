@@ -152,7 +152,8 @@ class BestEpoch(which_keras.Callback):
             said = f"Scores are not finite after epoch {epoch + 1}"
             if not self.best_epoch:
                 raise ValueError(f"{said}. Lower the learning rates.")
-            say(f"{said}: training stops, and the best epoch is kept.")
+            if self._is_told:
+                say(f"{said}: training stops, and the best epoch is kept.")
             self.model.stop_training = True
             return
         found = queries.per_query(self._lists, scores, [self._monitor])

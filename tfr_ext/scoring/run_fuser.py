@@ -71,15 +71,15 @@ class FusionConfig(Settings):
     )
     qrels: str | None = setting(
         None,
-        "TREC judgements of the test queries. If left out, the qrels.trec of the runs "
-        "that are directories.",
+        "Judgements, of TREC or BEIR, of the test queries. If left out, the qrels.trec "
+        "of the runs that are directories.",
         group="data",
         kind="path",
     )
     valid_qrels: str | None = setting(
         None,
-        "TREC judgements of the validation queries. If left out, the qrels.valid.trec "
-        "of the runs that are directories.",
+        "Judgements, of TREC or BEIR, of the validation queries. If left out, the "
+        "qrels.valid.trec of the runs that are directories.",
         group="data",
         kind="path",
     )

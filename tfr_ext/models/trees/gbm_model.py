@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tfr_ext.core.files import whole_file, write_atomically
-from tfr_ext.data.elwc import manifest
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.models.trees.category_codes import Codes, rows
 
@@ -119,11 +119,11 @@ class GbmModel:
                     file.write(booster.model_to_string().encode())
                 else:
                     _save_catboost(booster, file.name, path)
-            lines.append(f"{manifest.digest(path)}  {name}\n")
+            lines.append(f"{_digest(path)}  {name}\n")
         if self.codes is not None:
             path = os.path.join(directory, CATEGORIES)
             self.codes.save(path)
-            lines.append(f"{manifest.digest(path)}  {CATEGORIES}\n")
+            lines.append(f"{_digest(path)}  {CATEGORIES}\n")
         write_atomically(os.path.join(directory, DIGESTS), "".join(lines))
 
 
@@ -222,12 +222,18 @@ def _check(directory: str, digests: Mapping[str, str]) -> None:
             raise ValueError(
                 f"{path} is missing, but {DIGESTS} has its digest. {_ANEW}"
             )
-        digest = manifest.digest(path)
+        digest = _digest(path)
         if digest != digests[name]:
             raise ValueError(
                 f"{path} differs from what was written: its SHA-256 digest is "
                 f"{digest}, and that in {DIGESTS} is {digests[name]}. {_ANEW}"
             )
+
+
+def _digest(path: str) -> str:
+    """Returns the SHA-256 digest of a file."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def _save_catboost(booster: Any, name: str, path: str) -> None:

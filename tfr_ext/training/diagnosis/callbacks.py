@@ -129,7 +129,7 @@ def _sum(which: tf.Tensor) -> tf.Tensor:
 def mean_measures(
     batches: Iterable[Mapping[str, Any]], metric_name: str | None = None
 ) -> dict[str, float]:
-    """Combines what `of_batch` measured on some batches.
+    """Combines what `measures_of_batch` measured on some batches.
 
     Args:
         batches: its result for each batch.
