@@ -23,7 +23,16 @@ class RowError(ValueError):
     def __init__(self, problem: str, row: int) -> None:
         """Creates the error."""
         super().__init__(problem, row)  # Takes all arguments, so that pickling works.
-        self.problem, self.row = problem, row
+
+    @property
+    def problem(self) -> str:
+        """The expected and the found value, in words; `args` may be reworded."""
+        return self.args[0]
+
+    @property
+    def row(self) -> int:
+        """The row, from 0."""
+        return self.args[1]
 
     def __str__(self) -> str:
         """Returns the row and the problem."""
