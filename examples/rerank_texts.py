@@ -43,6 +43,11 @@ RUNS = {"run": "score", "cosine": "cosine"}  # By their columns of the table.
 LOSSES = {"smoothi_loss": {"alpha": 1.0, "delta": 0.1}, "pairwise_hinge_loss": {}}
 METRICS = ("precision_1", "precision_5", "precision_10", "precision_20", "map")
 METRICS += ("ndcg_1", "ndcg_5", "ndcg_10", "ndcg_20", "ndcg")
+PARTS = {
+    "table": ("encoder", "corpus", "queries", "qrels", "run", "depth"),
+    "fits": ("num_epochs", "patience", "batch_size", "learning_rate", "parts")
+    + ("document_tokens", "query_tokens"),
+}
 COLUMNS = ["query_id", "doc_id", "label", "score", "cosine", "query", "document"]
 
 
@@ -51,7 +56,8 @@ def main() -> None:
     given = arguments()
     judged = evaluation.read_qrels(str(given.qrels))
     table, run = given.output / "table.parquet", given.run
-    remember(given)
+    given.output.mkdir(parents=True, exist_ok=True)
+    check(given)
     if not table.exists():
         if run is None:
             run = given.output / "bm25.trec"
@@ -64,6 +70,7 @@ def main() -> None:
         embed(
             EmbeddingConfig(**paths, run=str(run), depth=given.depth, output=str(table))
         )
+        remember(given, "table")
     frame = pd.read_parquet(table, columns=COLUMNS)
     drawn = np.random.default_rng(1).permutation(judged.num_lists) % FOLDS
     fold_of = frame["query_id"].map(dict(zip(judged.query_ids, drawn)))
@@ -78,6 +85,8 @@ def main() -> None:
             scores = fitted(given, name, train, test)
         of_fold = judged.select(np.flatnonzero(drawn == fold))
         measure(test.assign(scores=scores), name, of_fold, folder)
+        if name not in RUNS:
+            remember(given, "fits")
     compared = [
         f"{name}={','.join(str(given.output / name / f'fold{i}') for i in given.folds)}"
         for name in (*RUNS, *given.losses)
@@ -108,19 +117,23 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def remember(given: argparse.Namespace) -> None:
-    """Writes the settings at the first call; a later one must have the same."""
-    given.output.mkdir(parents=True, exist_ok=True)
-    path, chosen = given.output / "settings.json", ("folds", "losses", "output")
-    settings = {name: str(x) for name, x in vars(given).items() if name not in chosen}
-    if not path.exists():
-        path.write_text(json.dumps(settings, indent=1))
-    for name, value in json.loads(path.read_text()).items():
-        if value != settings[name]:
-            sys.exit(
-                f"Error: {given.output} was begun with --{name}={value}, and now it is "
-                f"{settings[name]}. Name another --output."
-            )
+def check(given: argparse.Namespace) -> None:
+    """Checks that the flags are those of the work that is there."""
+    for part in PARTS:
+        path = given.output / f"{part}.json"
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        for name, value in kept.items():
+            if value != str(getattr(given, name)):
+                sys.exit(
+                    f"Error: {path} has --{name}={value}, not {getattr(given, name)}. "
+                    "Name another --output."
+                )
+
+
+def remember(given: argparse.Namespace, part: str) -> None:
+    """Writes the flags on which finished work depends."""
+    flags = {name: str(getattr(given, name)) for name in PARTS[part]}
+    (given.output / f"{part}.json").write_text(json.dumps(flags, indent=1))
 
 
 def search(given: argparse.Namespace, run: pathlib.Path, judged: set[str]) -> None:

@@ -192,7 +192,7 @@ def test_a_collection_of_beir_is_ranked_again(tmp_path):
     assert first.stdout.count("Epoch 1: ") == 2
     assert "Epoch" not in second.stdout
     assert first.stdout.endswith(second.stdout)
-    assert "begun with --num_epochs=2, and now it is 3" in third.stderr
+    assert "fits.json has --num_epochs=2, not 3. Name another" in third.stderr
     of_test = {f"{i}" for i in np.flatnonzero(fold == fold[20])}
     for name in ("run", "cosine", "smoothi_loss", "pairwise_hinge_loss"):
         path = tmp_path / "out" / name / f"fold{held}" / "per_query.tsv"

@@ -148,9 +148,9 @@ class CrossEncoder:
                 finite after the first epoch.
         """
         given = self.params
-        self.__dict__.pop("best_epoch_", None)  # Of an earlier fit.
         rng = np.random.default_rng(given["random_state"])
         train, valid = drawn_lists.divided(frame, given["validation_fraction"], rng)
+        self.__dict__.pop("best_epoch_", None)  # Of an earlier fit, whose model goes.
         self._build()
         tokens, labels = self._tokens(frame), np.asarray(frame["label"], np.float32)
         sizes = given["num_relevant"], given["num_irrelevant"]
