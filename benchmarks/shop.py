@@ -1,7 +1,7 @@
 """Do brands and words help where they decide? A generated shop, and who ranks it best.
 
     pip install lightgbm catboost
-    python benchmarks/shop.py tuned --output FILE
+    python benchmarks/shop.py tuned --output FILE [--truths NAMES] [--columns NAMES]
     python benchmarks/shop.py compare --output FILE [--tuned FILE]
         [--queries N] [--truths NAMES] [--columns NAMES]
     python benchmarks/shop.py costs
@@ -310,11 +310,11 @@ class Results:
         print(*key, f"{values.mean():.4f} {seconds:.0f} s", flush=True)
 
 
-def tuned(results: Results) -> None:
+def tuned(results: Results, truths: list[str], of_columns: list[str]) -> None:
     """Tries 20 settings of each method."""
-    for truth in TRUTHS:
+    for truth in truths:
         frames = shop(truth, 2_000, 101), shop(truth, 1_000, 102)
-        for number, columns, name in itertools.product(range(20), COLUMNS, METHODS):
+        for number, columns, name in itertools.product(range(20), of_columns, METHODS):
             settings = drawn_settings(name, number)
             results.measure(truth, columns, name, number, frames, settings, 1)
 
@@ -423,7 +423,7 @@ def main() -> None:
     if given.part == "costs":
         costs(given.queries or 100_000)
     elif given.part == "tuned":
-        tuned(Results(given.output))
+        tuned(Results(given.output), given.truths, given.columns)
     else:
         settings = chosen(Results(given.tuned)) if given.tuned else {}
         queries, chosen_of = given.queries or 5_000, (given.truths, given.columns)
