@@ -140,7 +140,8 @@ def test_the_plot_has_the_most_important_on_top(found):
 def test_what_is_wrong_is_told(ranker, found):
     X, y, group = rows()
     for arguments, message in (
-        ({"repeats": 0}, "`repeats` must be at least 1. Received: 0"),
+        ({"repeats": 0}, "`repeats` must be an integer >= 1. Received: 0"),
+        ({"repeats": 2.5}, "`repeats` must be an integer >= 1. Received: 2.5"),
         ({"y": None}, "`y` must be given"),
         ({"X": X[:, :4]}, "expecting 5 features"),
     ):
@@ -150,7 +151,7 @@ def test_what_is_wrong_is_told(ranker, found):
     skipping.empty_list = "skip"
     with pytest.raises(ValueError, match="No query of `X` has anything that ndcg_10"):
         skipping.importances(X, 0 * y, group=group)
-    with pytest.raises(ValueError, match="`most` must be at least 1"):
+    with pytest.raises(ValueError, match="`most` must be an integer >= 1"):
         found.plot(most=0)
 
 

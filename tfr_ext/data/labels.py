@@ -155,10 +155,7 @@ class BinomialLabels:
 
     def __post_init__(self) -> None:
         """Checks the arguments."""
-        if self.num_trials < 1:
-            raise ValueError(
-                f"`num_trials` must be at least 1. Received: {self.num_trials}."
-            )
+        checks.at_least("num_trials", self.num_trials, 1)
         if not 0 < self.max_label < float("inf"):
             raise ValueError(
                 "`max_label` must be a positive finite number. "

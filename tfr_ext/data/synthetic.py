@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfr_ext.core import checks
 from tfr_ext.data.lists import RankingLists
 
 
@@ -50,11 +51,8 @@ def synthetic_lists(
         >>> lists.features.shape, lists.lengths.tolist()
         ((30, 25), [10, 10, 10])
     """
-    if num_lists < 1 or list_size < 1:
-        raise ValueError(
-            "`num_lists` and `list_size` must be at least 1. "
-            f"Received: {num_lists} and {list_size}."
-        )
+    checks.at_least("num_lists", num_lists, 1)
+    checks.at_least("list_size", list_size, 1)
     if not 1 <= num_query_features <= num_document_features:
         raise ValueError(
             "`num_query_features` must be from 1 to `num_document_features`. "

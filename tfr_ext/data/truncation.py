@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfr_ext.core import checks
 from tfr_ext.data.lists import RankingLists
 
 
@@ -36,8 +37,7 @@ def truncate(
         >>> cut.labels.tolist(), count
         ([1.0, 2.0], 1)
     """
-    if list_size < 1:
-        raise ValueError(f"`list_size` must be at least 1. Received: {list_size}.")
+    checks.at_least("list_size", list_size, 1)
     if first_stage_feature is not None and not (
         1 <= first_stage_feature <= lists.num_features
     ):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext.core import checks
 from tfr_ext.core.settings import build
 from tfr_ext.data.features import Feature
 from tfr_ext.data.lists import RankingLists
@@ -81,8 +82,7 @@ class Importances:
         Raises:
             ValueError: If `most` is below 1.
         """
-        if most < 1:
-            raise ValueError(f"`most` must be at least 1. Received: {most!r}.")
+        checks.at_least("most", most, 1)
         if ax is None:
             from matplotlib import pyplot
 
@@ -187,8 +187,7 @@ class Measured:
             >>> found.drops.shape, int(found.order()[0])
             ((3, 5), 1)
         """
-        if repeats < 1:
-            raise ValueError(f"`repeats` must be at least 1. Received: {repeats!r}.")
+        checks.at_least("repeats", repeats, 1)
         lists = self._judged(X, y, group, qid)
         score = self._monitored(lists, self._scores(lists))
         if np.isnan(score):

@@ -348,9 +348,9 @@ def test_other_widths(tmp_path):
     path = write(tmp_path / "a", protos(make_lists([2], num_features=3)))
     with pytest.raises(data.DataFormatError, match="there are 3 features, expected 4"):
         data.read_elwc(path, num_features=4)
-    with pytest.raises(ValueError, match="`num_features` must be at least 1.*0"):
+    with pytest.raises(ValueError, match="`num_features` must be an integer >= 1.*0"):
         data.read_elwc(path, num_features=0)
-    with pytest.raises(ValueError, match="`lists_per_piece` must be at least 1"):
+    with pytest.raises(ValueError, match="`lists_per_piece` must be an integer >= 1"):
         list(data.iter_elwc(path, lists_per_piece=0))
 
 

@@ -111,7 +111,7 @@ def test_num_features(write):
     np.testing.assert_array_equal(features[:3, :3], GOOD_FEATURES)
     assert features[3].tolist() == [0] * 6 + [1]
     assert features[4].tolist() == [0, 1] + [0] * 5
-    with pytest.raises(ValueError, match="`num_features` must be at least 1.*0"):
+    with pytest.raises(ValueError, match="`num_features` must be an integer >= 1.*0"):
         read_letor(files, num_features=0)
 
 

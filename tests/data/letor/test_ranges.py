@@ -144,7 +144,7 @@ def test_lines_that_give_an_index_twice_are_told_by_their_place(tmp_path, monkey
 
 
 def test_wrong_arguments(tmp_path):
-    with pytest.raises(ValueError, match="`range_bytes` must be at least 1.*0"):
+    with pytest.raises(ValueError, match="`range_bytes` must be an integer >= 1.*0"):
         split_file(str(tmp_path), 0)
     path = tmp_path / "empty.txt"
     path.write_text("# nothing\n\n")

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from tfr_ext.core import checks
 from tfr_ext.core.inputs import PADDING_LABEL
 from tfr_ext.data.batches.batch_datasets import dataset_of
 from tfr_ext.data.batches.buckets import cut_by_padding
@@ -210,10 +211,7 @@ class BatchedLists:
             ValueError: If an argument is out of range, `label_transform` refuses
                 the labels, or they are not grades.
         """
-        if batch_size < 1:
-            raise ValueError(
-                f"`batch_size` must be at least 1. Received: {batch_size}."
-            )
+        checks.at_least("batch_size", batch_size, 1)
         if max_padding is not None and not max_padding >= 1:
             raise ValueError(
                 f"`max_padding` must be None or at least 1. Received: {max_padding}."

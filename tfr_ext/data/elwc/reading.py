@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from tfr_ext.core import checks
 from tfr_ext.core.system.threads import in_threads
 from tfr_ext.data.elwc import diagnosis
 from tfr_ext.data.elwc.diagnosis import NO_RECORDS
@@ -141,10 +142,8 @@ class ElwcReader:
             ValueError: If `num_features` is less than 1.
         """
         least = 0 if schema.encoded or schema.packed else 1
-        if num_features is not None and num_features < least:
-            raise ValueError(
-                f"`num_features` must be at least {least}. Received: {num_features}."
-            )
+        if num_features is not None:
+            checks.at_least("num_features", num_features, least)
         self._files = list(files)
         self._num_features = num_features
         self._schema = schema
@@ -175,10 +174,8 @@ class ElwcReader:
             DataFormatError: If something is wrong.
             ValueError: If `lists_per_piece` is less than 1.
         """
-        if lists_per_piece is not None and lists_per_piece < 1:
-            raise ValueError(
-                f"`lists_per_piece` must be at least 1. Received: {lists_per_piece}."
-            )
+        if lists_per_piece is not None:
+            checks.at_least("lists_per_piece", lists_per_piece, 1)
         paths = self._files if paths is None else paths
         for path, chunks in self._chunks(paths, lists_per_piece):
             self._begun.append((self._num_queries, path))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import tensorflow as tf
 
+from tfr_ext.core import checks
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.letor import reading
@@ -80,8 +81,7 @@ def split_file(path: str, range_bytes: int) -> list[TextRange]:
         >>> [(part.start, part.end) for part in split_file(path, range_bytes=8)]
         [(0, 24), (24, None)]
     """
-    if range_bytes < 1:
-        raise ValueError(f"`range_bytes` must be at least 1. Received: {range_bytes}.")
+    checks.at_least("range_bytes", range_bytes, 1)
     if text_files.is_pipe(path):
         raise ValueError(
             f"{path} is a pipe, expected a file, because its parts are read more than "

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from absl import logging
 
+from tfr_ext.core import checks
 from tfr_ext.data import text_files
 from tfr_ext.data.errors import DataFormatError
 from tfr_ext.data.file_names import Paths, find_files
@@ -179,10 +180,8 @@ class ListsBuilder:
         Raises:
             ValueError: If `num_features` is less than 1.
         """
-        if num_features is not None and num_features < 1:
-            raise ValueError(
-                f"`num_features` must be at least 1. Received: {num_features}"
-            )
+        if num_features is not None:
+            checks.at_least("num_features", num_features, 1)
         self._labelled = labelled
         self._num_null = 0
         self._repeats: dict[str, tuple[int, int]] = {}
