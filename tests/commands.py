@@ -54,6 +54,12 @@ def told(done):
     return done.stderr
 
 
+def rows_of(path):
+    """The queries, documents and ranks of a TREC run, and its scores."""
+    rows = [line.split() for line in path.read_text().splitlines()]
+    return [row[:4] for row in rows], [float(row[4]) for row in rows]
+
+
 def bad(tmp_path, *flags):
     """What a training says that fails and writes no metrics."""
     model_dir = tmp_path / "model"

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tfr_ext
 from tests.helpers import need
 from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.estimators import saved
 from tfr_ext.models.layers import all_layers
 from tfr_ext.serving import exporter, parity
 
@@ -90,6 +91,49 @@ def test_what_was_learnt_is_saved_loaded_and_pickled(fitted, tmp_path):
         np.testing.assert_array_equal(again.predict(df), scores)
     mixed = df[[*df.columns[::-1]]].assign(other="not a feature")
     np.testing.assert_array_equal(loaded.predict(mixed), scores)
+
+
+def test_a_kill_while_saving_leaves_no_mixture(fitted, tmp_path, monkeypatch):
+    first, df, y = fitted
+    other = ranker(random_state=7).fit(df, y)
+    for place, name in ((saved.os, "replace"), (saved, "write_atomically")):
+        first.save(str(tmp_path))
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                other.save(str(tmp_path))
+        with pytest.raises(ValueError, match="there is no such file"):
+            tfr_ext.Ranker.load(str(tmp_path))
+    other.save(str(tmp_path))
+    again = tfr_ext.Ranker.load(str(tmp_path))
+    np.testing.assert_array_equal(again.predict(df), other.predict(df))
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["model.keras", "ranker.json"]
+
+
+def test_a_column_may_have_any_name(tmp_path):
+    """A keyword of Python, what TensorFlow renames, and what it has itself."""
+    df, y = frame()
+    names = ["class", "_brand", "größe", "a b", "self", "mask", "feature_1", "None"]
+    brands, df = df["brand"], df[["query", "price"]].copy()
+    df[names] = np.column_stack([brands] * len(names))
+    made = ranker(categories=names, texts=(), embeddings=(), context=()).fit(df, y)
+    served = tf.saved_model.load(made.export(str(tmp_path))).signatures
+    scored = served["serving_default"]
+    shape = [30, SIZE]
+    brands = tf.constant(brands.astype(str).to_numpy(object).reshape(shape))
+    prices = df["price"].to_numpy(np.float32).reshape([*shape, 1])
+    inputs = {key: brands for _, key in made.spec_.inputs}
+    scores = scored(**inputs, float_features=tf.constant(prices))["scores"]
+    expected = made.predict(df).reshape(shape)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_is_printed_if_that_is_wished(fitted, capsys):
+    _, df, y = fitted
+    df = df.assign(title="many words " * 20)
+    with pytest.warns(UserWarning, match="Column 'title': 150 of 150 texts have more"):
+        ranker(verbose=0).fit(df, y).predict(df)
+    assert capsys.readouterr().out == ""
 
 
 def test_a_ranker_of_numbers_saves_no_kinds(tmp_path):

@@ -14,6 +14,7 @@ from tests.commands import ROOT
 from tests.serving.bare_tensorflow import answer
 from tests.serving.model_server import serving
 from tests.text import encoder_files
+from tfr_ext.serving import exporter
 from tfr_ext.text import CrossEncoder, Encoder
 
 TOPICS, NOISE = 6, 20
@@ -130,6 +131,10 @@ def test_saved_and_loaded(fitted, tmp_path):
     )
     with pytest.raises(ValueError, match=r"has no cross_encoder\.json"):
         CrossEncoder.load(str(tmp_path))
+    path = tmp_path / "saved" / "cross_encoder.json"
+    path.write_text(path.read_text().replace('"monitor"', '"watched"'))
+    with pytest.raises(ValueError, match=r"json is not what CrossEncoder.*'watched'"):
+        CrossEncoder.load(str(tmp_path / "saved"))
 
 
 def test_a_half_of_a_ranker_is_none(fitted, tmp_path, monkeypatch):
@@ -143,6 +148,8 @@ def test_a_half_of_a_ranker_is_none(fitted, tmp_path, monkeypatch):
 
 def test_served_with_strings(fitted, tmp_path):
     version = fitted.export(str(tmp_path))
+    with pytest.raises(ValueError, match="takes texts, and no lists"):
+        exporter.load_scorer(version)
     frame = made(3, seed=4)
     request = {
         "query": frame["query"][::12].tolist(),
@@ -232,9 +239,12 @@ def test_scores_that_are_not_finite_end_the_training(encoder, capsys):
         (lambda x: x[:0], "Of the 0 queries"),
     ],
 )
-def test_frames_that_teach_nothing_are_refused(change, message, encoder):
+def test_frames_that_teach_nothing_are_refused(change, message, fitted):
+    """And leave a fitted ranker as it is."""
+    before = fitted.predict(made(2))
     with pytest.raises(ValueError, match=message):
-        CrossEncoder(encoder, **QUICK).fit(change(made(5)))
+        fitted.fit(change(made(5)))
+    np.testing.assert_array_equal(fitted.predict(made(2)), before)
 
 
 @pytest.mark.parametrize(

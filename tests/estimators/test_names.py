@@ -230,7 +230,7 @@ def test_what_is_wrong_is_told_by_the_names_of_the_user(form, query):
             make(apart),
             {} if query else {"qid": np.r_[QID[1:], QID[:1]]},
         ),
-        "leave a column of texts out, or one-hot encode it": (
+        "leave a column of texts out, or name it as a category": (
             make(data).assign(colour="red"),
             given,
         ),

@@ -1,12 +1,13 @@
 """Tables with categories by the commands: what is trained, ranked, printed, refused."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.commands import bad, run_command, told, train
+from tests.commands import bad, rows_of, run_command, told, train
 from tests.pipelines.task_processes import assert_same_run
 from tests.tables import SMALL
 
@@ -112,6 +113,36 @@ def test_an_export_ranks_tables_of_every_format(files, run, tmp_path):
         assert line in printed
         ranked.append(output.read_text())
     assert ranked[0] == ranked[1] == ranked[2]
+
+
+def test_an_export_ranks_the_shards_of_tables(files, run, tmp_path):
+    """By the manifest beside them, without which nobody knows what the ids are of."""
+    export, ranked = f"--export={files}/model/export", []
+    shards = tmp_path / "shards"
+    paths = [f"--{split}_path={files}/{split}.csv" for split in ("train", "test")]
+    run_command("pipelines.prepare", *FLAGS, *paths, f"--output_dir={shards}")
+    for path in (files / "test.csv", shards / "test-00000-of-00001.tfrecord"):
+        given = [f"--input={path}", f"--output={tmp_path}/new.run", "--overwrite"]
+        printed = run_command("pipelines.rank", export, *given).stdout
+        ranked.append((printed, *rows_of(tmp_path / "new.run")))
+    assert ranked[0][:2] == ranked[1][:2]
+    np.testing.assert_allclose(ranked[0][2], ranked[1][2], rtol=1e-4, atol=1e-6)
+    text = shutil.copy(path, tmp_path)
+    given = [f"--input={text}", f"--output={tmp_path}/new.run", "--overwrite"]
+    done = run_command("pipelines.rank", export, *given, check=False)
+    assert "but no manifest beside them says what their features are" in told(done)
+    done = run_command(
+        "pipelines.rank", export, f"--input={path},{text}", *given[1:], check=False
+    )
+    assert f"{text}: expected features as in" in told(done)
+    # The same columns, in another order.
+    given = [*FLAGS, "--feature_columns=age,price", *paths]
+    given.append("--context_columns=device,query_id")
+    run_command("pipelines.prepare", *given, f"--output_dir={tmp_path}/others")
+    path = tmp_path / "others" / "test-00000-of-00001.tfrecord"
+    given = [f"--input={path}", f"--output={tmp_path}/new.run", "--overwrite"]
+    done = run_command("pipelines.rank", export, *given, check=False)
+    assert "The numbers of the lists are ['age', 'price'], in this order" in told(done)
 
 
 def test_what_an_export_does_not_take_is_refused(files, run, tmp_path):

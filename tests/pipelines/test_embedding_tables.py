@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.commands import bad, run_command, told, train
+from tests.commands import bad, rows_of, run_command, told, train
 from tests.tables import SMALL
 
 pytest.importorskip("pyarrow")
@@ -64,6 +64,13 @@ def test_from_parquet_to_ranks(files, tmp_path):
     )
     of_shards = ["--dataset=elwc", f"--data_dir={shards}", *SMALL]
     train(*of_shards, "--noexport_model", f"--model_dir={tmp_path}/again")
+    given = [f"--input={shards}/test-*.tfrecord", f"--output={tmp_path}/shards.run"]
+    run_command("pipelines.rank", f"--export={run}/export", *given)
+    (order, scores), (expected, others) = (
+        rows_of(tmp_path / name) for name in ("shards.run", "parquet.run")
+    )
+    assert order == expected
+    np.testing.assert_allclose(scores, others, rtol=1e-4, atol=1e-6)
     metrics = [
         json.loads((tmp_path / x / "metrics.json").read_text())["test"]
         for x in ("run", "again")

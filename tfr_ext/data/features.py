@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from keyword import iskeyword
 from typing import Any
 
 KINDS = ("number", "category", "text", "embedding")
@@ -165,8 +166,8 @@ class FeatureSpec:
             name = feature.name
             if feature.as_text and name.removesuffix("_embedding") not in names:
                 name = name.removesuffix("_embedding")
-            plain = name.isascii() and name.isidentifier()
-            if not plain or name in _RESERVED or name.startswith("feature_"):
+            plain = name.isascii() and name.isidentifier() and not iskeyword(name)
+            if not plain or name in _RESERVED or name.startswith(("feature_", "_")):
                 name = f"feature_{number}"
             found.append((feature, name))
         return found

@@ -29,6 +29,7 @@ from tfr_ext.text.pairs import PairScorer, pair_tokens
 from tfr_ext.training import schedules
 
 _ABOUT = "cross_encoder.json"
+_COLUMNS = ("query", "document")
 _AT_ONCE = 512  # Pairs that are divided into tokens at a time; fewer are scored.
 _SPEC = FeatureSpec(
     (Feature("query", "text", context=True), Feature("document", "text"))
@@ -150,9 +151,10 @@ class CrossEncoder:
         given = self.params
         rng = np.random.default_rng(given["random_state"])
         train, valid = drawn_lists.divided(frame, given["validation_fraction"], rng)
+        texts = [_texts(frame, x) for x in _COLUMNS]
         self.__dict__.pop("best_epoch_", None)  # Of an earlier fit, whose model goes.
         self._build()
-        tokens, labels = self._tokens(frame), np.asarray(frame["label"], np.float32)
+        tokens, labels = self._tokens(*texts), np.asarray(frame["label"], np.float32)
         sizes = given["num_relevant"], given["num_irrelevant"]
         pad = self.encoder_.bert.pad
         lists = drawn_lists.dataset(tokens, labels, train, sizes, rng, pad)
@@ -189,7 +191,7 @@ class CrossEncoder:
             float32 scores, in the order of the rows.
         """
         self._check_fitted()
-        return self._scores(self._tokens(frame))
+        return self._scores(self._tokens(*(_texts(frame, x) for x in _COLUMNS)))
 
     def rank(
         self, query: str, documents: Sequence[str], top_k: int | None = None
@@ -248,7 +250,11 @@ class CrossEncoder:
             "best_epoch": (int,),
         }
         about = json_files.read_object(path, "CrossEncoder.save", kinds)
-        found = cls(**{**about["params"], "encoder": directory})
+        try:
+            found = cls(**{**about["params"], "encoder": directory})
+        except TypeError as error:
+            wrong = f"{path} is not what CrossEncoder.save writes"
+            raise ValueError(f"{wrong}: {error}") from error
         found._build()
         for weight, value in zip((found._head.kernel, found._head.bias), about["head"]):
             weight.assign(value)
@@ -347,9 +353,8 @@ class CrossEncoder:
             asked, documents, tokenizer, self._length, given["parts"], most
         )
 
-    def _tokens(self, frame: Any) -> np.ndarray:
-        """Returns the tokens of the rows of a frame."""
-        asked, documents = (_texts(frame, x) for x in ("query", "document"))
+    def _tokens(self, asked: list[str], documents: list[str]) -> np.ndarray:
+        """Returns the tokens of pairs of texts."""
         parts = [
             self._pairs(
                 tf.constant(asked[start : start + _AT_ONCE]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfr_ext.core import checks
+from tfr_ext.core import checks, messages
 from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import frames
@@ -136,21 +136,22 @@ def lists(
             X = X[list(columns)]
         if categories != AUTO:
             categories = _columns("categories", categories)
-        found = RankingLists.from_arrays(
-            X,
-            y,
-            group=group,
-            qid=qid,
-            weight=weight,
-            missing=missing,
-            categories=categories,
-            texts=texts,
-            embeddings=embeddings,
-            context=context,
-            spec=spec,
-            text_words=text_words,
-            embedding_inputs=embedding_inputs,
-        )
+        with messages.issuing_warnings():
+            found = RankingLists.from_arrays(
+                X,
+                y,
+                group=group,
+                qid=qid,
+                weight=weight,
+                missing=missing,
+                categories=categories,
+                texts=texts,
+                embeddings=embeddings,
+                context=context,
+                spec=spec,
+                text_words=text_words,
+                embedding_inputs=embedding_inputs,
+            )
         if found.weights is not None and not found.weights.any():
             raise ValueError(
                 "`weight` is zero for all rows: there is nothing to learn."

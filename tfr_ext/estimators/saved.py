@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -46,8 +47,12 @@ def write(directory: str, ranker: Any, params: Mapping[str, Any]) -> None:
     about.update(fitted=fitted, history=ranker.history_)
     text = json.dumps(about, indent=1, default=plain)
     os.makedirs(directory, exist_ok=True)
-    ranker.model_.save(os.path.join(directory, _MODEL))
-    write_atomically(os.path.join(directory, _ABOUT), text)
+    model, path = os.path.join(directory, f".{_MODEL}"), os.path.join(directory, _ABOUT)
+    ranker.model_.save(model)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)  # Without it, a half of a ranker is none.
+    os.replace(model, os.path.join(directory, _MODEL))
+    write_atomically(path, text)
 
 
 def read(directory: str, kind: type[_T]) -> _T:

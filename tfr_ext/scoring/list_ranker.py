@@ -16,6 +16,7 @@ from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.core.system import lock
 from tfr_ext.data import file_names, text_files
+from tfr_ext.data.elwc import shards
 from tfr_ext.data.elwc.reading import iter_elwc
 from tfr_ext.data.elwc.schema import ElwcSchema
 from tfr_ext.data.letor.reading import iter_letor
@@ -266,6 +267,9 @@ def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piec
         takes_nan=_missing(config, scorer).keeps_missing and takes_missing(scorer),
         spec=getattr(scorer, "spec", None),
     )
+    packed = shards.packed_spec(files)
+    if packed is not None:  # The ids of prepared shards, by no names.
+        schema = schema.of_shards(packed)
     return iter_elwc(files, scorer.num_features, schema, config.batch_size)
 
 

@@ -102,12 +102,23 @@ def check_categories(lists: RankingLists, scorer: object) -> None:
     """Checks that lists have the categories, texts and embeddings of a model.
 
     Raises:
-        ValueError: If they have others.
+        ValueError: If they have others, or other numbers beside them.
     """
+    specs = lists.spec, getattr(scorer, "spec", None)
     found, expected = (
-        [f"{x.name} ({x.kind} of {x.width})" for x in spec.others] if spec else []
-        for spec in (lists.spec, getattr(scorer, "spec", None))
+        [
+            f"{x.name} ({x.kind} of {x.width}{', of the list' * x.context})"
+            for x in (spec.others if spec else ())
+        ]
+        for spec in specs
     )
+    if found == expected != []:
+        names, wanted = (spec.number_names for spec in specs if spec)
+        if names != wanted and set(names) & set(wanted):  # Else they have no names.
+            raise ValueError(
+                f"The numbers of the lists are {names}, in this order, but those that "
+                f"the model takes are {wanted}."
+            )
     if found != expected:
         raise ValueError(
             f"The categories of the lists are {found}, but those that the model takes "

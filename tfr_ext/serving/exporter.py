@@ -197,6 +197,11 @@ class ExportedScorer:
         about = model_file.read(directory)
         self.spec: FeatureSpec | None = about.get("features")
         name = MASKED_SIGNATURE if self.spec is None else IDS_SIGNATURE
+        if name not in self._loaded.signatures:  # A CrossEncoder's.
+            raise ValueError(
+                f"The model in {directory} takes texts, and no lists of numbers or ids."
+                " Rank with `CrossEncoder.predict`, or serve it."
+            )
         self._scored = self._loaded.signatures[name]
         inputs = self._scored.structured_input_signature[1]
         self.num_features = inputs[FEATURES].shape[-1] if FEATURES in inputs else 0

@@ -210,14 +210,7 @@ class ElwcSource(FileSource):
         """
         schema, first = self.schema, found.files[0]
         if found.spec is not None:  # The ids of prepared shards, by no names.
-            schema = dataclasses.replace(
-                schema,
-                packed=found.spec,
-                category_columns=(),
-                text_columns=(),
-                context_columns=(),
-                spec=None,
-            )
+            schema = schema.of_shards(found.spec)
         elif split == "train":
             self.elwc_features = measure_features(first, schema)
             spec = self.elwc_features.spec

@@ -236,6 +236,24 @@ def test_numbers_of_python_are_features_and_what_looks_like_them_is_told():
     ]
 
 
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+@pytest.mark.parametrize("kind", ["datetime64", "timedelta64", "zoned", "object"])
+def test_dates_are_no_numbers(kind, unit):
+    days = pd.Series(np.arange(8), dtype=f"timedelta64[{unit}]")
+    if kind != "timedelta64":
+        days += pd.Timestamp("2026-11-25").as_unit(unit)
+    days = days.dt.tz_localize("UTC") if kind == "zoned" else days
+    df = frame(LISTS)[["query", "x"]].assign(
+        day=days.astype(object) if kind == "object" else days
+    )
+    for given in (
+        lambda: RankingLists.from_dataframe(df, None, "query", features=["x", "day"]),
+        lambda: RankingLists.from_arrays(df[["x", "day"]], qid=df["query"]),
+    ):
+        with pytest.raises(ValueError, match="^Row 0 .*column 'day' is T.* a number"):
+            given()
+
+
 BAD = st.sampled_from([np.nan, np.inf, -np.inf, 1e39, None])
 WRONG = {
     "y": (BAD | st.just(-1.0), "`y`", "label"),

@@ -80,6 +80,15 @@ def test_whole_numbers_are_their_decimal_texts(values):
     assert lists.ids.tolist() == [[fingerprint(b"7")]] * 5 + [[MISSING]]
 
 
+def test_whole_numbers_that_a_missing_cell_made_floats_are_exact_or_refused():
+    large = [2**53 - 1, *[None] * 5]
+    assert ids_of(large)[0][0] == ids_of(pandas.array(large, "Int64"))[0][0]
+    with pytest.raises(ValueError, match="Row 0 .*'c' is 9007199254740992.0, a round"):
+        ids_of([2**53 + 1, *[None] * 5])
+    with pytest.raises(ValueError, match="Row 0 .*'c' is inf, expected a text or a"):
+        ids_of([np.inf, *[None] * 5])
+
+
 def test_several_values_are_in_order_and_cut():
     with pytest.warns(UserWarning, match="'c': 1 of 6 rows have more than 8 values"):
         ids, feature = ids_of(TAGS)

@@ -19,7 +19,7 @@ from tfr_ext.data import text_files
 from tfr_ext.data.elwc.message import ExampleListWithContext, other_kind
 from tfr_ext.data.elwc.schema import Chunk, ElwcSchema, Widths
 from tfr_ext.data.errors import DataFormatError
-from tfr_ext.data.features import Feature
+from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.data.fingerprints import ids_and_faults
 
 NO_RECORDS = "the file has no records, expected at least 1"
@@ -40,7 +40,7 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
     if schema.spec is not None and schema.spec.embeddings:
         names = ", ".join(x.name for x in schema.spec.embeddings)
         problem = f"the model takes embeddings ({names}), which ELWC files have not"
-        hint = "use `dataset='table'`, or shards that `prepare` made of tables"
+        hint = "use a table, or shards that `prepare` made of one, with its manifest"
         raise DataFormatError(f"{problem}: {hint}", path)
     numbers = (schema.features, schema.context_features)
     # A model that is known says what the file would say of its categories.
@@ -51,6 +51,11 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
     for count, messages in enumerate(_messages(records, path)):
         if not count:
             grades = _width(messages[0], schema.label_distribution) or None
+            if schema.spec is not None and _are_packed(
+                messages, schema.spec, schema.query_id
+            ):
+                problem = "these are shards of `prepare`, but no manifest beside them"
+                raise DataFormatError(f"{problem} says what their features are", path)
         for message, kinds, categories in zip(messages, found, named):
             for name in message.features.feature:
                 if name not in kinds and (values := _values(message, name))[0]:
@@ -74,6 +79,22 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
         widths.append(tuple(kinds[name][0] for name in numbers[context]))
     whole = (integers[0], integers[1])
     return Widths(widths[0], widths[1], grades, whole, frozenset(with_several))
+
+
+def _are_packed(
+    messages: Sequence[tf.train.Example], spec: FeatureSpec, query_id: str
+) -> bool:
+    """Returns whether an example and its context have ids in bytes, not by names."""
+    ids = (("ids", spec.num_ids), ("context_ids", spec.num_context_ids))
+    found = []
+    for message, (name, count), context in zip(messages, ids, (False, True)):
+        values = message.features.feature
+        names = {x.name for x in spec.encoded(context)} - {query_id}
+        if names & {*values}:
+            return False
+        if count:
+            found.append([*map(len, values[name].bytes_list.value)] == [8 * count])
+    return any(found)
 
 
 def _messages(

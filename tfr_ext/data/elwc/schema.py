@@ -121,6 +121,19 @@ class ElwcSchema:
                 f"{self.missing_value}."
             )
 
+    def of_shards(self, spec: FeatureSpec) -> ElwcSchema:
+        """Returns the names of the features in prepared shards, whose ids are bytes."""
+        return dataclasses.replace(
+            self,
+            features=ElwcSchema.features,
+            context_features=ElwcSchema.context_features,
+            category_columns=(),
+            text_columns=(),
+            context_columns=(),
+            spec=None,
+            packed=spec,
+        )
+
     @property
     def encoded(self) -> tuple[str, ...]:
         """Names of the categories, and then of the texts."""

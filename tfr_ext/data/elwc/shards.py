@@ -249,6 +249,28 @@ def tells_of_features(schema: ElwcSchema) -> bool:
     )
 
 
+def packed_spec(files: Sequence[str]) -> FeatureSpec | None:
+    """Returns what the features of prepared shards are, if they are not only numbers.
+
+    Raises:
+        DataFormatError: If only some of the files are such shards, or are of others.
+    """
+    specs: dict[FeatureSpec | None, str] = {}
+    for directory in dict.fromkeys(map(os.path.dirname, files)):
+        found = manifest.load(directory)
+        content = found.splits.values() if found else ()
+        named = {shard.name for split in content for shard in split.shards}
+        for file in (x for x in files if os.path.dirname(x) == directory):
+            known = found and os.path.basename(file) in named
+            specs.setdefault(found.spec if found and known else None, file)
+    if len(specs) > 1:
+        (one, first), (other, second) = [*specs.items()][:2]
+        raise DataFormatError(
+            f"expected features as in {first}, {one}. Found: {other}", second
+        )
+    return next(iter(specs), None)
+
+
 def split_files(directory: str, found: Manifest, split: str) -> list[str]:
     """Returns the files of a split that a manifest names or that its directory has.
 

@@ -11,12 +11,7 @@ import numpy as np
 
 from tfr_ext.core import messages
 from tfr_ext.data.features import MOST_VALUES, TEXT_WORDS, Feature, FeatureSpec
-from tfr_ext.data.fingerprints import (
-    FILL,
-    MISSING,
-    of_texts,
-    of_values,
-)
+from tfr_ext.data.fingerprints import FILL, MISSING, of_texts, of_values
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.data.tables.row_arrays import RowError
 
@@ -360,12 +355,13 @@ def _text(value: Any, feature: Feature) -> bytes:
         ValueError: If the feature is not of such values.
     """
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        if abs(float(value)) >= 2**53:
+            raise ValueError(f"{value!r}, a rounded number: use Int64 or texts for ids")
         value = int(value)
     if not isinstance(value, (str, bytes, int, np.integer, np.bool_)):
         raise ValueError(f"{value!r}, expected a text or a whole number")
-    if isinstance(value, bytes):
-        text = value
-    else:
+    text = value
+    if not isinstance(text, bytes):
         text = str(value).encode("utf-8", "surrogatepass")
     if feature.is_integer and text:
         whole = WHOLE.fullmatch(text)

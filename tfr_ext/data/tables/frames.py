@@ -362,9 +362,8 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
     """
     if _is_numeric(series.dtype):
         return series.to_numpy(np.float64, na_value=np.nan)
-    values = series.to_numpy()
-    found = np.full(len(values), np.nan)
-    for row, value in enumerate(values.tolist()):
+    found = np.full(len(series), np.nan)
+    for row, value in enumerate(series.tolist()):  # NumPy makes numbers of dates.
         if row_arrays.is_missing(value):
             continue
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 # What messages about texts among features add.
-WITHOUT_TEXT = "; leave a column of texts out, or one-hot encode it"
+WITHOUT_TEXT = "; leave a column of texts out, or name it as a category"
 
 
 class RowError(ValueError):
