@@ -267,7 +267,7 @@ def _elwc(config: RankConfig, files: Sequence[str], scorer: ListScorer) -> _Piec
         takes_nan=_missing(config, scorer).keeps_missing and takes_missing(scorer),
         spec=getattr(scorer, "spec", None),
     )
-    packed = shards.packed_spec(files)
+    packed = None if schema.spec is None else shards.packed_spec(files)
     if packed is not None:  # The ids of prepared shards, by no names.
         schema = schema.of_shards(packed)
     return iter_elwc(files, scorer.num_features, schema, config.batch_size)
