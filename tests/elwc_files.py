@@ -101,7 +101,8 @@ def with_categories(num_lists=30, most=4, seed=0):
                 example |= {name: found} if found else {}
             examples.append(example)
         context = {} if device is None else {"device": [device.encode()]}
-        context |= {"query_id": [b"q%d" % q], "words": [b"Nr. %d, TV" % (q % 4)]}
+        words = [b"Nr.", b"%d," % (q % 4), b"TV"]  # A text, as tokens.
+        context |= {"query_id": [b"q%d" % q], "words": words}
         protos.append(elwc(examples, **context))
     shops = pandas.array([row["shop"] for row in rows], "Int64")
     return pandas.DataFrame(rows).assign(shop=shops), protos

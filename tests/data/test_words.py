@@ -21,9 +21,11 @@ from tfr_ext.serving import requests
 ROOT = pathlib.Path(__file__).parents[2]
 WORDS = {
     "Café CAFÉ ÉCOLE": ["café", "café", "école"],
-    "ΟΔΟΣ Σοφός": ["οδος", "σοφός"],
-    "👟 shoe👟box": ["shoe", "box"],
+    "ΟΔΟΣ Σοφός ΟΔΟΣ.Σ": ["οδος", "σοφός", "οδος", "σ"],
+    "👟 shoe👟box ❤️ 1️⃣": ["shoe", "box", "1"],
     "東京タワー tower": ["東", "京", "タ", "ワ", "ー", "tower"],
+    "スーパーmario": ["ス", "ー", "パ", "ー", "mario"],
+    "か\u3099 葛\U000e0100城": ["か\u3099", "葛", "城"],
     "no\u00a0break\u2009space": ["no", "break", "space"],
     "Wi-Fi don't 3.5mm": ["wi", "fi", "don", "t", "3", "5mm"],
     "हिन्दी हिन्दी": ["हिन्दी", "हिन्दी"],
@@ -112,22 +114,27 @@ def test_of_a_request(frame):
         (data.Feature("title", "text", width=6), data.Feature("query", "text", True, 6))
     )
     texts = tf.constant(frame["title"].tolist())
-    request = {"title": tf.reshape(texts, [3, 4]), "query": texts[:3]}
+    request = {"title": tf.reshape(texts, [2, 7]), "query": texts[:2]}
     found = requests.with_ids(request, spec)
-    np.testing.assert_array_equal(found["ids"], EXPECTED.reshape(3, 4, 6))
-    np.testing.assert_array_equal(found["context_ids"], EXPECTED[:3])
+    np.testing.assert_array_equal(found["ids"], EXPECTED.reshape(2, 7, 6))
+    np.testing.assert_array_equal(found["context_ids"], EXPECTED[:2])
 
 
 def test_what_is_cut_or_no_text_is_told(frame):
     columns = {"features": [], **FEATURES, "text_words": 5}
-    with pytest.warns(UserWarning, match="3 of 12 texts have more than 5 words; the"):
+    with pytest.warns(UserWarning, match="3 of 14 texts have more than 5 words; the"):
         data.RankingLists.from_dataframe(frame, "label", "id", **columns)
+    rows = pandas.DataFrame({"title": "a", "query": ["a b"] * 4 + ["c"], "label": 1.0})
+    rows["id"] = rows["query"]
+    columns |= {"text_words": 1}
+    with pytest.warns(UserWarning, match="'query': 1 of 2 texts have more than 1 word"):
+        data.RankingLists.from_dataframe(rows, "label", "id", **columns)
     wrong = frame.assign(title=[b"caf\xe9 bar", *frame["title"].tolist()[1:]])
     columns = {"features": [], **FEATURES}
-    with pytest.warns(UserWarning, match="'title': 1 of 12 texts have bytes that are"):
+    with pytest.warns(UserWarning, match="'title': 1 of 14 texts have bytes that are"):
         lists = data.RankingLists.from_dataframe(wrong, "label", "id", **columns)
     assert lists.ids[0, :2].tolist() == of_values([b"caf", b"bar"]).tolist()
-    wrong = frame.assign(title=[{}] * 12)
+    wrong = frame.assign(title=[{}] * 14)
     with pytest.raises(ValueError, match="Row 0 .*: column 'title' is {}, expected"):
         data.RankingLists.from_dataframe(wrong, "label", "id", **columns)
 
@@ -152,6 +159,9 @@ def test_numbers_are_texts_as_they_are_written(ending, tmp_path):
     ]
     words = [["2019"], [], ["12345678901234567"]], [["7", "0"], ["7", "5"], ["0", "1"]]
     expected = [[ids_of(x)[:2] for x in column] for column in words]
+    for dtype in ("float32", "Float32"):
+        short = frame.assign(size=frame["size"].astype(dtype))
+        found += [data.RankingLists.from_dataframe(short, "label", "id", **columns).ids]
     for ids in found:
         np.testing.assert_array_equal(ids, np.concatenate(expected, axis=1))
 

@@ -189,6 +189,17 @@ def test_what_is_wrong_is_told_by_file_row_and_column(files, tmp_path):
 
 
 @pytest.mark.grid
+def test_shards_are_streamed_as_the_table_trains(files, tmp_path):
+    paths = [f"--{x}_path={files}/{x}.csv" for x in ("train", "valid", "test")]
+    train(*FLAGS, *SMALL, *paths, f"--model_dir={tmp_path}/table")
+    shards = tmp_path / "shards"
+    run_command("pipelines.prepare", *FLAGS, *paths, f"--output_dir={shards}")
+    given = ["--dataset=elwc", f"--data_dir={shards}", "--stream", *SMALL]
+    train(*given, f"--model_dir={tmp_path}/streamed")
+    assert_same_run(tmp_path / "streamed", tmp_path / "table")
+
+
+@pytest.mark.grid
 def test_two_replicas_train_as_one(files, tmp_path):
     paths = [f"--{split}_path={files}/{split}.csv" for split in ("train", "test")]
     given = [*FLAGS, *SMALL, *paths, f"--valid_path={files}/valid.csv", "--dropout=0"]

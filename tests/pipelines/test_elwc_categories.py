@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tests.commands import bad, run_command, train
 from tests.elwc_files import with_categories, write
+from tests.serving.model_server import serving
 from tfr_ext import data
 
 FLAGS = (
@@ -78,6 +79,16 @@ def test_what_is_trained_is_served(files, tmp_path, numbers):
         expected = [scores[f"{query}-{i + 1}"] for i in range(length)]
         np.testing.assert_allclose(by_signature[q, :length], expected, atol=1e-5)
     assert len({*scores.values()}) > 20
+    # Both clients send tokens as they are.
+    names = ["--model_name=ranker", *names[1:], f"--input={fewer}"]
+    with serving(tmp_path / "whole/export") as server:
+        for protocol in ("rest", "grpc"):
+            asked = [f"--server={server.address(protocol)}", f"--protocol={protocol}"]
+            output = tmp_path / f"{protocol}.csv"
+            run_command("pipelines.rank", *asked, *names, f"--output={output}")
+            with open(output) as file:
+                found = {x["doc_id"]: float(x["score"]) for x in csv.DictReader(file)}
+            assert found == pytest.approx(scores, abs=1e-5)
 
 
 @pytest.mark.parametrize(

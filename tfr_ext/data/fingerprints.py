@@ -9,10 +9,16 @@ import tensorflow as tf
 
 MISSING, FILL = -1, -2
 """The ids of a missing value, and of places that no value of an item takes."""
-# Of Chinese and Japanese, which have no spaces, each character is a word.
-_TO_WORDS = {
-    r"[\p{Han}\p{Hiragana}\p{Katakana}]": r" \0 ",
+# Before lowering, where a sigma that ends a word is another one. What selects the
+# picture of an emoji is a mark, but not of a word.
+_SEPARATED = {
+    r"[\x{FE00}-\x{FE0F}\x{E0100}-\x{E01EF}\x{20E3}]": "",
     r"[^\p{L}\p{M}\p{N}]+": " ",
+}
+# Of Chinese and Japanese, which have no spaces, each character is a word. The scripts
+# lack the marks of long vowels and of repetition.
+_CHARACTERS = {
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\x{30FC}\x{FF70}\x{3006}\x{303C}]\p{M}*": r" \0 "
 }
 # Upper case that `tf.strings.lower` lowers by the locale of the machine, as it does I.
 _OF_LOCALES = {"İ": "i̇", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į"}
@@ -61,9 +67,9 @@ def words(texts: tf.Tensor) -> tf.RaggedTensor:
         b'\xe4\xba\xac', b'tower'], []]
     """
     texts = _replaced(texts, replace_control_characters=True)  # NUL ends a text.
-    texts = _each_replaced(tf.strings.lower(texts), _OF_LOCALES)  # ASCII only.
-    texts = tf.strings.lower(texts, encoding="utf-8")
-    return tf.strings.split(_each_replaced(texts, _TO_WORDS))
+    texts = tf.strings.lower(_each_replaced(texts, _SEPARATED))  # ASCII only.
+    texts = tf.strings.lower(_each_replaced(texts, _OF_LOCALES), encoding="utf-8")
+    return tf.strings.split(_each_replaced(texts, _CHARACTERS))
 
 
 def _each_replaced(texts: tf.Tensor, patterns: Mapping[str, str]) -> tf.Tensor:

@@ -90,7 +90,7 @@ def test_whole_numbers_that_a_missing_cell_made_floats_are_exact_or_refused():
 
 
 def test_several_values_are_in_order_and_cut():
-    with pytest.warns(UserWarning, match="'c': 1 of 6 rows have more than 8 values"):
+    with pytest.warns(UserWarning, match="'c': 1 of 6 cells have more than 8 values"):
         ids, feature = ids_of(TAGS)
     assert feature.width == 8
     for row, tags in zip(ids.tolist(), TAGS):

@@ -170,7 +170,8 @@ def features(
         if not width:
             raise ValueError(
                 f"Column {name!r} is no embedding: its first value is {first!r}, "
-                "expected a list of numbers, as a frame, Parquet and JSON lines have."
+                "expected a list of numbers, as a frame, Parquet and JSON lines have; "
+                "of several files, the first needs one."
             )
         one = Feature(
             *(name, "embedding", name in context, width), as_input=embedding_inputs
@@ -213,11 +214,11 @@ def fields(frame: Any, spec: FeatureSpec, given: Mapping[str, Any]) -> dict[str,
     parts: dict[bool, list[np.ndarray]] = {False: [], True: []}
     for feature in spec.encoded():
         make = _word_ids if feature.kind == "text" else _ids
-        ids = make(frame[feature.name], feature)
+        used = given["row_splits"][:-1] if feature.context else slice(None)
+        ids = make(frame[feature.name], feature, used)
         if feature.context:
             _check_context(frame, feature.name, ids, *lists)
-            ids = ids[given["row_splits"][:-1]]
-        parts[feature.context].append(ids)
+        parts[feature.context].append(ids[used])
     joined = [np.concatenate(x, axis=1) if x else None for x in parts.values()]
     return {"spec": spec, "ids": joined[0], "context_ids": joined[1]}
 
@@ -266,8 +267,8 @@ def _embedding(series: Any, feature: Feature) -> np.ndarray:
     return found
 
 
-def _ids(series: Any, feature: Feature) -> np.ndarray:
-    """Returns the ids of a column, `[rows, width]`."""
+def _ids(series: Any, feature: Feature, used: Any) -> np.ndarray:
+    """Returns the ids of a column, `[rows, width]`; warnings count the rows used."""
     import pandas
 
     count, width = len(series), feature.width
@@ -302,11 +303,11 @@ def _ids(series: Any, feature: Feature) -> np.ndarray:
     rows, ids = rows[ids != MISSING], ids[ids != MISSING]
     numbers = np.bincount(rows, minlength=count)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
-    cut = int((numbers > width).sum())
-    if cut:
+    cut = numbers[used] > width
+    if cut.any():
         messages.warn(
-            f"Column {series.name!r}: {cut:,} of {count:,} rows have more than {width} "
-            f"values; the first {width} are used."
+            f"Column {series.name!r}: {cut.sum():,} of {len(cut):,} cells have more "
+            f"than {width} values; the first {width} are used."
         )
     found = np.full([count, width], FILL, np.int64)
     found[rows[place < width], place[place < width]] = ids[place < width]
@@ -314,12 +315,14 @@ def _ids(series: Any, feature: Feature) -> np.ndarray:
     return found
 
 
-def _word_ids(series: Any, feature: Feature) -> np.ndarray:
-    """Returns the ids of the words of a column, `[rows, width]`."""
+def _word_ids(series: Any, feature: Feature, used: Any) -> np.ndarray:
+    """Returns the ids of the words of a column, `[rows, width]`; see `_ids`."""
     import pandas
 
     texts = np.empty(len(series), object)
-    for row, value in enumerate(series):
+    # As Python's float, a float32 of .1 has more digits than it is written with.
+    is_float = series.dtype.kind == "f"
+    for row, value in enumerate(series.to_numpy() if is_float else series):
         tokens = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
         texts[row] = b" ".join(_token(x, series.name, row) for x in tokens)
     codes, distinct = pandas.factorize(texts)
@@ -328,11 +331,11 @@ def _word_ids(series: Any, feature: Feature) -> np.ndarray:
         (lengths > feature.width, f"more than {feature.width} words; the first ones"),
         (invalid, "bytes that are not UTF-8; the words around them"),
     ):
-        count = int(wrong[codes].sum())
-        if count:
+        has_it = wrong[codes[used]]
+        if has_it.any():
             messages.warn(
-                f"Column {series.name!r}: {count:,} of {len(texts):,} texts have "
-                f"{problem} are used."
+                f"Column {series.name!r}: {has_it.sum():,} of {len(has_it):,} "
+                f"texts have {problem} are used."
             )
     return found[codes]
 
