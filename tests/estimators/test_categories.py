@@ -1,6 +1,7 @@
 """A frame with brands, tags and users, from `Ranker.fit` to an export."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 import tfr_ext
 from tests.helpers import need
+from tfr_ext.data import RankingLists
 from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.estimators import saved
 from tfr_ext.models.layers import all_layers
@@ -305,6 +307,34 @@ def test_a_request_of_another_shape_is_refused(fitted, change, version):
 
 
 @pytest.mark.grid
+@pytest.mark.parametrize("of", [np.array, pandas.Index, pandas.Series])
+def test_columns_are_named_by_any_row_of_names(of, fitted, tmp_path):
+    first, df, y = fitted
+    named = {"categories": of(NAMES), "texts": of(TEXTS), "embeddings": of(EMBEDDINGS)}
+    found = ranker(**named, context=of(["user", "words", "wish"])).fit(df, y)
+    np.testing.assert_array_equal(found.predict(df), first.predict(df))
+    found.save(tmp_path / "saved")
+    again = tfr_ext.Ranker.load(tmp_path / "saved")
+    np.testing.assert_array_equal(again.predict(df), first.predict(df))
+    lists = RankingLists.from_dataframe(
+        df.assign(y=y), "y", "query", categories=of(NAMES)
+    )
+    assert [x.name for x in lists.spec.encoded()] == NAMES
+
+
+def test_rows_in_another_order_are_told():
+    df, y = frame()
+    plain = ranker(categories=(), texts=(), embeddings=(), context=())
+    df = df[["query", "price"]]
+    mixed = df.sort_values(["query", "price"])
+    with pytest.warns(UserWarning, match="index of `y` has the rows of `X` in another"):
+        plain.fit(mixed, y)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="The index of")
+        plain.fit(mixed, y[mixed.index]).fit(df, y).fit(df, y.to_numpy())
+        assert len(plain.predict(df[["price"]], group=[SIZE] * 30)) == len(df)
+
+
 def test_it_works_in_a_grid_search():
     need("sklearn")
     from sklearn.model_selection import GridSearchCV, GroupKFold
@@ -350,7 +380,8 @@ def test_settings_of_training(settings, tmp_path):
     [
         ({"categories": ["colour"]}, "no column 'colour'"),
         ({"context": ["brand", "wish"]}, "query '0', expected one value a list"),
-        ({"context": ["query"]}, "'query' is named as context, but is no feature"),
+        ({"context": ["query"]}, "'query' is that of `query`, .* only as a text"),
+        ({"categories": ["query", *NAMES]}, "'query' is that of `query`, .* as a text"),
         (
             {"categories": [*NAMES, "price"]},
             "'price' is .*, expected a text",

@@ -231,7 +231,9 @@ def test_scores_that_are_not_finite_end_the_training(encoder, capsys):
         (lambda x: x.drop(columns="label"), "lacks the columns label:"),
         (lambda x: x.assign(label=0), "Of the 5 queries of `frame`, 0 have relevant"),
         (lambda x: x[x["query_id"] == "q0"], "Of the 1 queries of `frame`, 1 have"),
-        (lambda x: x.assign(label=x["label"].where(x.index != 7)), "row 7 .* is nan"),
+        (lambda x: x.assign(label=x["label"].where(x.index != 7)), "Row 7 .* is nan"),
+        (lambda x: x.assign(label=x["label"] * 2 - 1), "`label` is -1, expected"),
+        (lambda x: x.assign(query_id=None), "Row 0 .*: the query is missing"),
         (
             lambda x: x.assign(document=x["document"].where(x.index != 3)),
             "'document' of row 3 is nan, expected a text",

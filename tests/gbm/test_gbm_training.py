@@ -13,6 +13,7 @@ from tests.helpers import make_lists
 from tfr_ext import evaluation, gbm
 from tfr_ext.gbm import boosters
 from tfr_ext.runs import outputs
+from tfr_ext.scoring.loaded_scorers import load_scorer
 from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import DataConfig, MetricsConfig
 
@@ -93,6 +94,7 @@ def test_each_learns_writes_its_files_and_is_found_again(objective, tmp_path):
     found = outputs.read_metrics(str(folder / "metrics.json"))
     for name, of_query in values.items():
         assert found["test"][name] == pytest.approx(of_query.mean(), abs=1e-6)
+    assert load_scorer(settings.model_dir).held_out == [found["held_out"]] == [{}]
     assert found["trees"] == list(result.num_trees) and found["loss"] == objective
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     again = gbm.train(settings, SPLITS)

@@ -33,7 +33,7 @@ def test_a_compiled_model_of_all_losses_comes_back(suffix, tmp_path):
     model = every_key.model(every_key.KEYS)
     model.compile("sgd", {key: losses.get(key) for key in every_key.KEYS})
     path = str(tmp_path / f"model{suffix}")
-    model.save(path, **({} if suffix else {"save_format": "tf"}))
+    model.save(path, **({} if suffix else {"save_format": "tf", "save_traces": False}))
     loaded = tf.keras.models.load_model(path).loss
     assert set(loaded) == set(every_key.KEYS)
     for key, again in loaded.items():

@@ -99,6 +99,10 @@ def test_an_export_evaluates_tables(files, run, tmp_path):
         run_command("pipelines.evaluate", f"--export={files}/model/export", *given)
         found = json.loads((tmp_path / ending / "metrics.json").read_text())["test"]
         np.testing.assert_allclose(found["ndcg_10"], expected["ndcg_10"], rtol=1e-5)
+    given = [f"--export={files}/model/export", FLAGS[0], "--metrics=ndcg_10"]
+    given.append(f"--train_path={files}/train.csv")  # A part of which is held out.
+    printed = run_command("pipelines.evaluate", *given).stdout
+    assert "Warning: A part of the training queries is held out to test on" in printed
 
 
 def test_an_export_ranks_tables_of_every_format(files, run, tmp_path):

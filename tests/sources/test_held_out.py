@@ -36,6 +36,35 @@ def test_a_share_of_0_is_fine_where_none_is_held_out(tmp_path):
     assert data_splits.load(small).valid.num_lists == 1  # At least one, if any.
 
 
+def test_a_test_of_queries_that_a_model_may_know_is_told(tmp_path, capsys):
+    write_letor(tmp_path / "train", make_lists([3] * 20))
+    given = DataConfig(dataset="text", train_path=str(tmp_path / "train"), seed=5)
+    trained = [data_splits.load(given).held_out]
+    assert trained == [{"data_seed": 5, "valid_fraction": 0.2, "test_fraction": 0.2}]
+    other = dataclasses.replace(given, test_path=given.train_path)
+    assert data_splits.load(other).held_out == {}
+    told = "not the part that was in training (%s)."
+    for config, known, expected in (
+        (given, trained, ""),
+        (dataclasses.replace(given, seed=1, data_seed=5), trained, ""),
+        (other, trained, ""),
+        (given, [], ""),
+        (DataConfig(seed=2), trained, ""),  # New lists are drawn.
+        (dataclasses.replace(given, seed=6), trained, told % "--data_seed=5 --valid_f"),
+        (
+            dataclasses.replace(given, test_fraction=0.5),
+            trained,
+            told % "--data_seed=5",
+        ),
+        (given, [{}], told % "there, the test had its own files"),
+    ):
+        capsys.readouterr()
+        data_splits.load_test(config, None, trained=known)
+        printed = capsys.readouterr().out
+        assert ("Warning: A part of the training" in printed) == bool(expected)
+        assert expected.split(" --")[0].rstrip(".)") in printed
+
+
 @pytest.mark.first_case()
 @pytest.mark.parametrize("split", ["valid", "test"])
 @pytest.mark.parametrize("command", ["train", "train_gbm", "prepare"])

@@ -9,8 +9,6 @@ import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 PLAIN_PATH = "a path of one line in UTF-8, without blanks around it"
 """The paths that `is_plain_path` accepts, for messages."""
 
@@ -140,7 +138,7 @@ def elements(
         ValueError: `sizes` must be a sequence of numbers, as (64, 32). Received: '64, 32'.
     """  # noqa: E501 (output)
     is_text = isinstance(value, (str, bytes))
-    is_row = isinstance(value, np.ndarray) and value.ndim == 1
+    is_row = getattr(value, "ndim", 0) == 1  # An array, or an index of pandas.
     if is_text or not (is_row or isinstance(value, Sequence)):
         raise ValueError(
             f"`{argument}` must be a sequence of {several}"

@@ -12,9 +12,6 @@ from tfr_ext.core import grades, messages
 from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.tables import category_columns, frames, row_arrays
 
-_AUTO: Any = category_columns.AUTO
-_NO_COLUMNS: Any = (), [], _AUTO
-
 
 @dataclasses.dataclass(frozen=True)
 class RankingLists:
@@ -178,7 +175,7 @@ class RankingLists:
         if frames.is_frame(X):
             frame = frames.as_frame(X, "X")
             if spec is None:
-                if categories != _AUTO:
+                if not category_columns.is_auto(categories):
                     categories = frames.named_columns(frame, categories, "categories")
                 texts = frames.named_columns(frame, texts, "texts")
                 embeddings = frames.named_columns(frame, embeddings, "embeddings")
@@ -191,7 +188,11 @@ class RankingLists:
                 frames.check_columns(frame.columns, [x.name for x in spec.features])
             features = frames.matrix(frame, columns, missing, spec)
             feature_names = feature_names or tuple(names)
-        elif spec or texts or embeddings or context or categories not in _NO_COLUMNS:
+        elif (
+            spec
+            or any(map(len, (texts, embeddings, context)))
+            or (len(categories) and not category_columns.is_auto(categories))
+        ):
             raise ValueError(
                 "`X` must be a data frame, since `categories`, `texts`, `embeddings` "
                 f"and `context` name its columns. Received: {type(X).__name__}."
@@ -269,7 +270,7 @@ class RankingLists:
             [2, 1]
         """
         frame = frames.as_frame(df)
-        is_auto = categories == _AUTO
+        is_auto = category_columns.is_auto(categories)
         columns = frames.Columns(
             *(label, query, features, weight, doc_id, missing),
             *(() if is_auto else categories, texts, embeddings, context),

@@ -144,9 +144,9 @@ class CrossEncoder:
             This ranker.
 
         Raises:
-            ValueError: If a column or a text is missing, a label is not finite, fewer
-                than two queries have relevant documents and others, or scores are not
-                finite after the first epoch.
+            ValueError: If a column or a text is missing, a label is negative or not
+                finite, fewer than two queries have relevant documents and others, or
+                scores are not finite after the first epoch.
         """
         given = self.params
         rng = np.random.default_rng(given["random_state"])
@@ -166,6 +166,8 @@ class CrossEncoder:
         )
         loss = losses.get(given["loss"], **(given["loss_params"] or {}))
         self.model_.compile(tf.keras.optimizers.Adam(rate), loss, jit_compile=False)
+        # Otherwise the first step would create variables, and be traced twice.
+        self.model_.optimizer.build(self.model_.trainable_variables)
         kept = drawn_lists.BestEpoch(
             *(self._scores, tokens, labels, valid, given["monitor"]),
             *(given["early_stopping_patience"], given["verbose"] > 0),

@@ -12,6 +12,7 @@ from tfr_ext.core import which_keras
 from tfr_ext.core.inputs import PADDING_LABEL
 from tfr_ext.core.messages import say
 from tfr_ext.data.lists import RankingLists
+from tfr_ext.data.tables import row_arrays
 from tfr_ext.evaluation import queries
 
 TOKENS = "tokens"
@@ -26,8 +27,8 @@ def divided(frame: Any, share: float, rng: np.random.Generator) -> tuple[Rows, R
     Queries without relevant documents, or without others, say nothing to either.
 
     Raises:
-        ValueError: If a column is missing, a label is not finite, or there are fewer
-            than two queries.
+        ValueError: If a column is missing, a label is negative or not finite, or there
+            are fewer than two queries.
     """
     lacking = [x for x in _COLUMNS if x not in frame]
     if lacking:
@@ -35,12 +36,10 @@ def divided(frame: Any, share: float, rng: np.random.Generator) -> tuple[Rows, R
             f"`frame` lacks the columns {', '.join(lacking)}: it must be as "
             "`tfr_ext.text.embed` writes it, with `qrels`."
         )
-    labels = np.asarray(frame["label"], np.float32)
-    if not np.isfinite(labels).all():
-        row = np.flatnonzero(~np.isfinite(labels))[0]
-        raise ValueError(f"The label of row {row} of `frame` is {labels[row]}.")
-    found: dict[Any, list[int]] = {}
-    for row, query in enumerate(frame["query_id"]):
+    labels = row_arrays.per_item("label", frame["label"], len(frame))
+    found: dict[str, list[int]] = {}
+    ids = row_arrays.names(frame["query_id"], len(frame), "the query")
+    for row, query in enumerate(ids):
         found.setdefault(query, []).append(row)
     rows = [np.array(of_query) for of_query in found.values()]
     both = [x for x in rows if {*(labels[x] > 0)} == {True, False}]
@@ -134,7 +133,7 @@ class BestEpoch(which_keras.Callback):
         self._patience, self._is_told = patience, is_told
         self._lists = RankingLists(
             np.zeros([len(held), 0], np.float32),
-            np.maximum(labels[held], 0),
+            labels[held],
             np.cumsum([0, *map(len, rows)]),
             [str(i) for i in range(len(rows))],
         )

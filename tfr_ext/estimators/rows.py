@@ -9,7 +9,7 @@ from tfr_ext.core import checks, messages
 from tfr_ext.data.features import TEXT_WORDS, FeatureSpec
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import frames
-from tfr_ext.data.tables.category_columns import AUTO
+from tfr_ext.data.tables.category_columns import is_auto
 from tfr_ext.estimators import as_settings
 from tfr_ext.settings.data_checks import check_kinds
 from tfr_ext.settings.data_config import DataConfig
@@ -41,12 +41,13 @@ def taken(X: Any, name: str = "X") -> Any:
     return frames.as_frame(X, name) if frames.is_frame(X) else X
 
 
-def query_of(X: Any, query: str | int | None) -> str | None:
+def query_of(X: Any, query: str | int | None, given: bool = False) -> str | None:
     """Returns the column of the queries, if there is one.
 
     Args:
         X: features, as `taken` returns them.
         query: the column that a data frame must have, or None.
+        given: whether the queries are given otherwise, and it need not.
 
     Raises:
         ValueError: If a data frame lacks the column.
@@ -55,6 +56,8 @@ def query_of(X: Any, query: str | int | None) -> str | None:
         return None
     (column,) = frames.column_names([query], " in `query`")
     if column not in X.columns:
+        if given:
+            return None
         raise ValueError(
             f"`X` has no column `query={query!r}`. Its columns are: "
             f"{', '.join(X.columns)}."
@@ -106,20 +109,28 @@ def lists(
     words = {**_WORDS, **(_OF_EVAL_SET if name == "eval_set" else {})}
     with as_settings.in_words(words):
         X = taken(X, name)
+        if not is_auto(categories):
+            categories = _columns("categories", categories)
         texts, context = _columns("texts", texts), _columns("context", context)
         embeddings = _columns("embeddings", embeddings)
-        column = query_of(X, query)
-        if column is not None and (group is not None or qid is not None):
+        is_given = group is not None or qid is not None
+        column = query_of(X, query, is_given)
+        if column is not None and is_given:
             raise ValueError(
                 f"`X` has the column `query={query!r}`: leave out `group` and `qid`."
             )
-        if column is None and group is None and qid is None:
+        if column is None and not is_given:
             raise ValueError(
                 "The queries of `X` are not given. Pass `group`, the number of rows of "
                 "each query, or `qid`, the query of each row."
             )
         if column is not None:
             named = texts if spec is None else [x.name for x in spec.features]
+            if column not in named and column in (*categories, *embeddings, *context):
+                raise ValueError(
+                    f"Column {column!r} is that of `query`, and can be a feature only "
+                    "as a text: name it in `texts`."
+                )
             qid, X = X[column], X if column in named else X.drop(columns=[column])
             words["sort them by `qid`"] = (
                 f"sort them by column {column!r}. (scikit-learn's "
@@ -134,9 +145,9 @@ def lists(
                     f"`X` lacks columns that `fit` had: {', '.join(lacking)}."
                 )
             X = X[list(columns)]
-        if categories != AUTO:
-            categories = _columns("categories", categories)
         with messages.issuing_warnings():
+            for argument, values in (("y", y), ("qid", qid), ("weight", weight)):
+                _warn_of_order(X, argument, values)
             found = RankingLists.from_arrays(
                 X,
                 y,
@@ -170,6 +181,20 @@ def of_kinds(
     check_kinds(data, texts, embeddings)
     inputs = bool(data.embedding_inputs)
     return {"text_words": data.text_words or TEXT_WORDS, "embedding_inputs": inputs}
+
+
+def _warn_of_order(X: Any, argument: str, values: Any) -> None:
+    """Warns if values have the index of a data frame in another order."""
+    if not frames.is_frame(X) or not hasattr(values, "to_numpy"):
+        return
+    own, other = X.index, getattr(values, "index", X.index)
+    if len(own) != len(other) or own.equals(other):
+        return
+    if own.is_unique and own.isin(other).all() and other.isin(own).all():
+        messages.warn(
+            f"The index of `{argument}` has the rows of `X` in another order. Rows are "
+            "taken by their place: if you sorted one, sort the other."
+        )
 
 
 def _columns(argument: str, names: Sequence[str]) -> list[str]:

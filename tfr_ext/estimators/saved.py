@@ -127,7 +127,7 @@ def restored(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Returns a value of a parameter in a form that JSON can hold."""
-    if isinstance(value, (np.generic, np.ndarray)):
+    if hasattr(value, "tolist"):  # Of NumPy and pandas.
         return value.tolist()
     if isinstance(value, Mapping):
         return dict(value)

@@ -65,11 +65,14 @@ def write_evaluation(
     directory = files.directory
     names = queries.parse_names(config.evaluation.metrics)
     judged = {"valid": splits.valid, "test": splits.test}
-    scores = {split: score(lists) for split, lists in judged.items()}
-    values = {
-        split: queries.per_query(lists, scores[split], names, convention)
-        for split, lists in judged.items()
-    }
+    scores: dict[str, np.ndarray] = {}
+    values: dict[str, dict[str, np.ndarray]] = {}
+    for split, lists in judged.items():
+        if split == "test" and lists is splits.valid:  # Those of a `Ranker`.
+            scores[split], values[split] = scores["valid"], values["valid"]
+            continue
+        scores[split] = score(lists)
+        values[split] = queries.per_query(lists, scores[split], names, convention)
     write_history(directory, history)
     write_per_query(directory, splits.test, values["test"])
     for split, lists in judged.items():
@@ -82,6 +85,7 @@ def write_evaluation(
         "labels": labels,
         "queries": {split: lists.num_lists for split, lists in judged.items()},
         "eval_list_size": splits.eval_cuts,
+        "held_out": splits.held_out,
         "epochs": len(next(iter(history.values()))),
         "best_epoch": best_epoch,
         "loss": tag,

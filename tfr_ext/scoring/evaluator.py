@@ -195,6 +195,7 @@ def _found(
             None if scorer is None else scorer.feature_names,
             with_valid=with_valid and config.scores is None,
             spec=getattr(scorer, "spec", None),
+            trained=() if scorer is None else scorer.held_out,
         )
     if wanted != wanted_labels.AS_GIVEN:
         say(f"Labels: {wanted.describe()}.")

@@ -45,11 +45,13 @@ class TreesScorer:
             self._model = gbm_model.load(directory)
         except ImportError as error:
             raise ValueError(f"{directory}: {error}") from error
-        about = json_files.read_object(path, "`train_gbm`", {"convention": (dict,)})
+        kinds: json_files.Kinds = {"convention": (dict,), "held_out": (dict,)}
+        about = json_files.read_object(path, "`train_gbm`", kinds)
         self.num_features = self._model.num_features
         self.max_label: float | None = about.get("convention", {}).get("max_label")
         self.feature_names: list[str] | None = about.get("feature_names")
         self.takes_missing, self.missing = True, "mean"
+        self.held_out = [about.get("held_out", {})]
         codes = self._model.codes
         self.spec = None if codes is None else codes.spec
 

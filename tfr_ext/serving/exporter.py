@@ -209,6 +209,7 @@ class ExportedScorer:
         self.feature_names: list[str] | None = about.get("feature_names")
         self.takes_missing: bool = about.get("takes_missing", False)
         self.missing: str = about.get("missing", AUTO)
+        self.held_out: list[dict[str, float]] = about.get("held_out") or []
 
     @property
     def vocabularies(self) -> dict[str, np.ndarray]:

@@ -127,7 +127,13 @@ def read(version: str) -> dict[str, Any]:
         return {}
     try:
         content = json_files.read_object(
-            path, _WRITER, {"max_label": _NUMBER, "feature_names": (list, type(None))}
+            path,
+            _WRITER,
+            {
+                "max_label": _NUMBER,
+                "feature_names": (list, type(None)),
+                "held_out": (list, type(None)),
+            },
         )
         if "features" in content:
             content["features"] = FeatureSpec.from_json(content["features"])
@@ -142,6 +148,9 @@ def read(version: str) -> dict[str, Any]:
             raise ValueError(
                 f"{path}: 'feature_names' must be a list of names. Found: {names!r}."
             )
+        known = content.get("held_out") or []
+        if not all(isinstance(each, dict) for each in known):
+            raise ValueError(f"{path}: 'held_out' must be a list of objects.")
     except ValueError as error:
         raise ValueError(f"{error} Export the model again.") from error
     return content

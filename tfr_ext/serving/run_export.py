@@ -107,7 +107,11 @@ def export_models(
     for run in runs[1:]:
         _check_features(first, run)
     highest = {run.report["convention"]["max_label"] for run in runs}
-    model, about = first.model, {"missing": first.config.data.missing}
+    model = first.model
+    about: dict[str, Any] = {
+        "missing": first.config.data.missing,
+        "held_out": [run.splits.held_out for run in runs],
+    }
     if len(runs) > 1:
         model = combined_model([run.model for run in runs], combination)
         about["ensemble"] = combination

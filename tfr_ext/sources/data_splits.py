@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext.core import messages
 from tfr_ext.core.messages import say
 from tfr_ext.core.settings import given
 from tfr_ext.data.batches.streams import StreamedLists
@@ -34,6 +35,7 @@ class Splits:
         elwc_features: the names of the features in ELWC files; None if they come from
             other files.
         digest: the SHA-256 digest of their content as it was read.
+        held_out: see `held_out_by`.
     """
 
     train: RankingLists | StreamedLists
@@ -42,6 +44,7 @@ class Splits:
     eval_cuts: Mapping[str, Any] | None = None
     elwc_features: ElwcFeatures | None = None
     digest: str = ""
+    held_out: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def filling(self, config: DataConfig) -> str | None:
         """Returns how a model fills in missing features: 'mean', 'indicator' or not.
@@ -121,7 +124,10 @@ def load(config: DataConfig, origin: Source | None = None) -> Splits:
         train, valid, test = (cuts[name](found[name]) for name in SPLITS)
         splits = Splits(train, valid, test)
     splits = dataclasses.replace(
-        splits, elwc_features=origin.elwc_features, digest=origin.digest()
+        splits,
+        elwc_features=origin.elwc_features,
+        digest=origin.digest(),
+        held_out=held_out_by(config, origin),
     )
     if cuts["test"].cuts:
         done = {name: cuts[name].as_dict() for name in SPLITS[1:]}
@@ -143,6 +149,7 @@ def load_test(
     feature_names: Sequence[str] | None = None,
     with_valid: bool = False,
     spec: FeatureSpec | None = None,
+    trained: Sequence[Mapping[str, float]] = (),
 ) -> dict[str, RankingLists]:
     """Loads only the lists to test on, and those to validate on where that is cheap.
 
@@ -154,6 +161,8 @@ def load_test(
         with_valid: whether 'valid' is loaded too, if it need not be held out of
             training lists that are not read for 'test' either.
         spec: what the features of a model are, if they are not only numbers.
+        trained: what `held_out_by` was in the training of each model, if it is known.
+            Where it differs, a warning says that the model may know the lists.
 
     Returns:
         The lists of 'test', and those of 'valid' if they are loaded.
@@ -180,6 +189,14 @@ def load_test(
                 f"{given('dataset', config.dataset)} have {lists.num_features}."
             )
     _describe_labels(config)
+    by = held_out_by(config, origin)
+    if by and any(by != other for other in trained):
+        others = " ".join(f"--{name}={value}" for name, value in trained[0].items())
+        messages.warn(
+            "A part of the training queries is held out to test on, but not the part "
+            f"that was in training ({others or 'there, the test had its own files'}). "
+            "If the model was trained on these files, it knows the queries."
+        )
     return {split: found[split] for split in reversed(wanted)}
 
 
@@ -301,6 +318,20 @@ def with_missing(config: DataConfig, missing: str = "mean") -> DataConfig:
     if config.dataset == "table":  # Where no number takes the place of a cell.
         missing = "mean"
     return dataclasses.replace(config, missing=missing)
+
+
+def held_out_by(config: DataConfig, origin: Source) -> dict[str, float]:
+    """Returns the settings that choose the lists to test on among those of 'train'.
+
+    Args:
+        config: settings of the data.
+        origin: where they are read from. Of lists that a seed draws, each is new.
+    """
+    if "test" in origin.splits or origin.is_drawn:
+        return {}
+    shares = held_out(config, origin.splits)
+    named = {f"{split}_fraction": share for split, share in shares.items()}
+    return {"data_seed": config.random_seed, **named}
 
 
 def held_out(config: DataConfig, splits: Collection[str]) -> dict[str, float]:

@@ -89,6 +89,43 @@ def test_whole_numbers_that_a_missing_cell_made_floats_are_exact_or_refused():
         ids_of([np.inf, *[None] * 5])
 
 
+@pytest.mark.parametrize(("dtype", "bits"), [("f2", 11), ("f4", 24), ("f8", 53)])
+def test_whole_numbers_that_their_type_rounds_are_no_names(dtype, bits):
+    """Of queries, documents and categories."""
+    exact, rounded = (np.full(ROWS, 2**bits - x, dtype) for x in (1, 0))
+    names = [str(2**bits - 1)] * ROWS
+    X, y, told = np.ones([ROWS, 1]), np.ones(ROWS), r"Row 0 .*, a rounded number: use"
+    lists = RankingLists.from_arrays(X, y, qid=exact)
+    assert lists.query_ids == names[:1] and lists.num_lists == 1
+    assert RankingLists.from_arrays(X, y, [ROWS], doc_ids=exact).doc_ids == names
+    assert ids_of(exact)[0].ravel().tolist() == [fingerprint(names[0].encode())] * ROWS
+    for wrong in (rounded, pandas.Series(rounded), pandas.array(rounded)):
+        with pytest.raises(ValueError, match=told):
+            RankingLists.from_arrays(X, y, qid=wrong)
+        with pytest.raises(ValueError, match=told):
+            RankingLists.from_arrays(X, y, [ROWS], doc_ids=wrong)
+        with pytest.raises(ValueError, match=told):
+            ids_of(wrong)
+    masked = np.ma.masked_equal(np.arange(1, ROWS + 1).astype(dtype), 3)
+    with pytest.raises(ValueError, match="Row 2 .*: `qid` is missing"):
+        RankingLists.from_arrays(X, y, qid=masked)
+
+
+@pytest.mark.parametrize("categories", [["c", "d"], "auto"])
+def test_lists_and_categories_of_pyarrow_are_as_others(categories):
+    arrow = pytest.importorskip("pyarrow")
+    several, one = TAGS[:4] + [["c"], [*"ab"]], ["u", None, "v", "u", "v", "w"]
+    several[2] = ["b", None]
+    columns = {"c": several, "d": arrow.array(one).dictionary_encode()}
+    typed = arrow.table(columns).to_pandas(types_mapper=pandas.ArrowDtype)
+    found, expected = (
+        RankingLists.from_dataframe(given, "y", "query", categories=categories)
+        for given in (frame(**typed), frame(c=several, d=pandas.Categorical(one)))
+    )
+    assert found.spec == expected.spec and len(found.spec.encoded()) == 2
+    np.testing.assert_array_equal(found.ids, expected.ids)
+
+
 def test_several_values_are_in_order_and_cut():
     with pytest.warns(UserWarning, match="'c': 1 of 6 cells have more than 8 values"):
         ids, feature = ids_of(TAGS)

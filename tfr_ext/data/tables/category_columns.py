@@ -27,6 +27,11 @@ _WAYS_OUT = (
 )
 
 
+def is_auto(categories: Any) -> bool:
+    """Returns whether the columns are to be found by their types."""
+    return isinstance(categories, str) and categories == AUTO
+
+
 def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
     """Returns the columns of the types category and string, in the order of the frame.
 
@@ -80,7 +85,7 @@ def spec_of(
     Raises:
         ValueError: If a column has two uses, or is no category.
     """
-    if categories == AUTO:
+    if is_auto(categories):
         categories = found(frame, [*texts, *embeddings])
     named = [*categories, *texts, *embeddings]
     for name in named:
@@ -279,10 +284,10 @@ def _ids(series: Any, feature: Feature, used: Any) -> np.ndarray:
     values = _exploded(series)
     rows = values.index.to_numpy()
     try:
-        codes, distinct = pandas.factorize(values)
+        codes, distinct = pandas.factorize(_cells(values))
         texts = [_text(value, feature) for value in distinct]
     except (TypeError, ValueError):  # Again, to find the row.
-        for row, value in zip(rows, values):
+        for row, value in zip(rows, _cells(values)):
             try:
                 if not row_arrays.is_missing(value):
                     _text(value, feature)
@@ -320,9 +325,7 @@ def _word_ids(series: Any, feature: Feature, used: Any) -> np.ndarray:
     import pandas
 
     texts = np.empty(len(series), object)
-    # As Python's float, a float32 of .1 has more digits than it is written with.
-    is_float = series.dtype.kind == "f"
-    for row, value in enumerate(series.to_numpy() if is_float else series):
+    for row, value in enumerate(_cells(series)):
         tokens = value if isinstance(value, (list, tuple, np.ndarray)) else [value]
         texts[row] = b" ".join(_token(x, series.name, row) for x in tokens)
     codes, distinct = pandas.factorize(texts)
@@ -338,6 +341,14 @@ def _word_ids(series: Any, feature: Feature, used: Any) -> np.ndarray:
                 f"texts have {problem} are used."
             )
     return found[codes]
+
+
+def _cells(series: Any) -> Any:
+    """Returns the values; those of float32 as such, which are written with less digits.
+
+    As Python's float, they would be rounded in silence, too.
+    """
+    return series.to_numpy() if series.dtype.kind == "f" else series
 
 
 def _token(value: Any, column: str, row: int) -> bytes:
@@ -357,10 +368,7 @@ def _text(value: Any, feature: Feature) -> bytes:
     Raises:
         ValueError: If the feature is not of such values.
     """
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        if abs(float(value)) >= 2**53:
-            raise ValueError(f"{value!r}, a rounded number: use Int64 or texts for ids")
-        value = int(value)
+    value = row_arrays.exact(value)
     if not isinstance(value, (str, bytes, int, np.integer, np.bool_)):
         raise ValueError(f"{value!r}, expected a text or a whole number")
     text = value

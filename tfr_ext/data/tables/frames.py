@@ -163,6 +163,12 @@ def as_frame(data: Any, argument: str = "df") -> Any:
     if names != list(data.columns):
         data = data.copy(deep=False)
         data.columns = names
+    for name, dtype in data.dtypes.items():  # Lists and categories of PyArrow.
+        kind = str(getattr(dtype, "pyarrow_dtype", ""))
+        if kind.startswith("dictionary"):
+            data = data.assign(**{name: data[name].astype(object).astype("category")})
+        elif kind.startswith(("list", "large_list", "fixed_size_list")):
+            data = data.assign(**{name: data[name].astype(object)})
     return data
 
 

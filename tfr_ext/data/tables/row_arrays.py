@@ -10,6 +10,8 @@ import numpy as np
 
 # What messages about texts among features add.
 WITHOUT_TEXT = "; leave a column of texts out, or name it as a category"
+# From 2 to the power of so many bits on, whole numbers are rounded.
+_BITS: dict[type, int] = {np.float16: 11, np.float32: 24}
 
 
 class RowError(ValueError):
@@ -269,12 +271,14 @@ def names(values: Any, count: int, name: str) -> list[str]:
 
     Raises:
         ValueError: If their number is wrong.
-        RowError: If a name is missing or empty.
+        RowError: If a name is missing or empty, or a number that may be rounded.
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
-    # Masked values become None.
-    found = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind != "f":
+        found = values.tolist()  # Masked values become None.
+    else:
+        found = [None if value is np.ma.masked else value for value in values]
     if len(found) != count:
         raise ValueError(f"{name} must have {count} entries. Received: {len(found)}.")
     return [_name(value, name, row) for row, value in enumerate(found)]
@@ -305,7 +309,7 @@ def as_text(name: Any) -> str:
     """Returns a name, which may be a number, as a text; one that is missing is empty.
 
     Raises:
-        ValueError: If it is several values.
+        ValueError: If it is several values, or a number that may be rounded.
 
     Examples:
         >>> as_text("a"), as_text(np.int64(7)), as_text(7.0), as_text(None)
@@ -317,8 +321,20 @@ def as_text(name: Any) -> str:
         return name.decode()
     if is_missing(name):
         return ""
-    whole = isinstance(name, (float, np.floating)) and float(name).is_integer()
-    return str(int(name) if whole else name)
+    return str(exact(name))
+
+
+def exact(value: Any) -> Any:
+    """Returns a value of a name, an integer in place of a whole number such as 7.0.
+
+    Raises:
+        ValueError: If it is so large that its type has not all integers.
+    """
+    if not isinstance(value, (float, np.floating)) or not float(value).is_integer():
+        return value
+    if abs(float(value)) >= 2.0 ** _BITS.get(type(value), 53):
+        raise ValueError(f"{value}, a rounded number: use Int64 or texts for ids")
+    return int(value)
 
 
 def shown(value: Any) -> str:
