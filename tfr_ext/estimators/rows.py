@@ -114,7 +114,7 @@ def lists(
         texts, context = _columns("texts", texts), _columns("context", context)
         embeddings = _columns("embeddings", embeddings)
         is_given = group is not None or qid is not None
-        column = query_of(X, query, is_given)
+        column = query_of(X, query, is_given and columns is not None)
         if column is not None and is_given:
             raise ValueError(
                 f"`X` has the column `query={query!r}`: leave out `group` and `qid`."

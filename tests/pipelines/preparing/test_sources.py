@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 
 import numpy as np
@@ -38,9 +39,15 @@ def test_training_on_shards_is_training_on_the_text(tmp_path):
     train(flag_file, *given, *small, f"--model_dir={tmp_path / 'text'}")
     shards_of = ("--dataset=elwc", f"--data_dir={out}")
     train(flag_file, *shards_of, *small, f"--model_dir={tmp_path / 'elwc'}")
-    for name in ("metrics.json", "run.trec", "per_query.tsv", "qrels.trec"):
+    for name in ("run.trec", "per_query.tsv", "qrels.trec"):
         found = (tmp_path / "elwc" / name).read_text()
         assert found == (tmp_path / "text" / name).read_text()
+    reports = [
+        json.loads((tmp_path / name / "metrics.json").read_text())
+        for name in ("elwc", "text")
+    ]
+    assert [len(report.pop("held_out")) for report in reports] == [0, 3]
+    assert reports[0] == reports[1]
 
 
 def test_no_flag_file_divides_queries_otherwise():

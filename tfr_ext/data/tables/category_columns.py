@@ -370,7 +370,8 @@ def _text(value: Any, feature: Feature) -> bytes:
     """
     value = row_arrays.exact(value)
     if not isinstance(value, (str, bytes, int, np.integer, np.bool_)):
-        raise ValueError(f"{value!r}, expected a text or a whole number")
+        shown = row_arrays.shown(value)
+        raise ValueError(f"{shown}, expected a text or a whole number")
     text = value
     if not isinstance(text, bytes):
         text = str(value).encode("utf-8", "surrogatepass")

@@ -339,7 +339,7 @@ def exact(value: Any) -> Any:
 
 def shown(value: Any) -> str:
     """Returns a value for a message, cut if it is long."""
-    text = repr(value)
+    text = str(value) if isinstance(value, np.number) else repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
