@@ -146,7 +146,7 @@ def lists(
                 )
             X = X[list(columns)]
         with messages.issuing_warnings():
-            for argument, values in (("y", y), ("qid", qid), ("weight", weight)):
+            for argument, values in (("y", y), ("qid", qid), ("sample_weight", weight)):
                 _warn_of_order(X, argument, values)
             found = RankingLists.from_arrays(
                 X,

@@ -190,8 +190,9 @@ def load_test(
             )
     _describe_labels(config)
     by = held_out_by(config, origin)
-    if by and any(by != other for other in trained):
-        others = " ".join(f"--{name}={value}" for name, value in trained[0].items())
+    different = [other for other in trained if other != by]
+    if by and different:
+        others = " ".join(f"--{name}={value}" for name, value in different[0].items())
         messages.warn(
             "A part of the training queries is held out to test on, but not the part "
             f"that was in training ({others or 'there, the test had its own files'}). "

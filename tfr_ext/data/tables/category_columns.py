@@ -33,11 +33,7 @@ def is_auto(categories: Any) -> bool:
 
 
 def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
-    """Returns the columns of the types category and string, in the order of the frame.
-
-    Args:
-        frame: a pandas.DataFrame.
-        taken: columns that are something else.
+    """Returns the columns of the types category and string, but for those taken.
 
     Raises:
         ValueError: If such a column looks like numbers, sentences or names that hardly
@@ -344,10 +340,7 @@ def _word_ids(series: Any, feature: Feature, used: Any) -> np.ndarray:
 
 
 def _cells(series: Any) -> Any:
-    """Returns the values; those of float32 as such, which are written with less digits.
-
-    As Python's float, they would be rounded in silence, too.
-    """
+    """Returns the values; of float32 as such, which as Python's have more digits."""
     return series.to_numpy() if series.dtype.kind == "f" else series
 
 
@@ -370,8 +363,8 @@ def _text(value: Any, feature: Feature) -> bytes:
     """
     value = row_arrays.exact(value)
     if not isinstance(value, (str, bytes, int, np.integer, np.bool_)):
-        shown = row_arrays.shown(value)
-        raise ValueError(f"{shown}, expected a text or a whole number")
+        value = row_arrays.shown(value)
+        raise ValueError(f"{value}, expected a text or a whole number")
     text = value
     if not isinstance(text, bytes):
         text = str(value).encode("utf-8", "surrogatepass")

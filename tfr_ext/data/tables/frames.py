@@ -164,11 +164,11 @@ def as_frame(data: Any, argument: str = "df") -> Any:
         data = data.copy(deep=False)
         data.columns = names
     for name, dtype in data.dtypes.items():  # Lists and categories of PyArrow.
-        kind = str(getattr(dtype, "pyarrow_dtype", ""))
-        if kind.startswith("dictionary"):
-            data = data.assign(**{name: data[name].astype(object).astype("category")})
-        elif kind.startswith(("list", "large_list", "fixed_size_list")):
-            data = data.assign(**{name: data[name].astype(object)})
+        kind = str(getattr(dtype, "pyarrow_dtype", "")).partition("<")[0]
+        if kind == "dictionary" or kind.endswith("list"):
+            plain = data[name].astype(object)
+            plain = plain.astype("category") if kind == "dictionary" else plain
+            data = data.assign(**{name: plain})
     return data
 
 
@@ -270,11 +270,7 @@ def _is_like_a_number(value: Any) -> bool:
 
 
 def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
-    """Checks that a table has its columns.
-
-    Args:
-        found: the names of the columns that it has.
-        wanted: the names that it must have.
+    """Checks that a table has the columns that are wanted.
 
     Raises:
         ValueError: If a column is missing or occurs twice.

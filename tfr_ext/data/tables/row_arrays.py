@@ -138,12 +138,7 @@ def check_features(
 
 
 def per_item(argument: str, values: Any, count: int) -> np.ndarray:
-    """Returns labels or weights as a float32 array `[count]`.
-
-    Args:
-        argument: their name in messages.
-        values: the numbers, `[count]` or `[count, 1]`.
-        count: how many there must be.
+    """Returns labels or weights, `[count]` or `[count, 1]`, as float32 `[count]`.
 
     Raises:
         ValueError: If they have another shape, or a value is negative or not a finite
@@ -176,11 +171,7 @@ def not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
 
 
 def weights(values: Any, lengths: np.ndarray) -> np.ndarray:
-    """Returns weights of items, as float32 `[num_items]`.
-
-    Args:
-        values: a weight per item, or one per list.
-        lengths: number of items of each list.
+    """Returns weights, one per item or per list, as float32 `[num_items]`.
 
     Raises:
         ValueError: If there are too few or too many, or one is negative or not finite.
@@ -263,11 +254,6 @@ def names(values: Any, count: int, name: str) -> list[str]:
     """Returns the names of queries or documents as texts.
 
     A whole number is written as an integer: 7.0 becomes '7'.
-
-    Args:
-        values: texts or numbers.
-        count: how many there must be.
-        name: what they are called in messages.
 
     Raises:
         ValueError: If their number is wrong.
