@@ -4,6 +4,8 @@ import gc
 import subprocess
 import sys
 import textwrap
+import threading
+import types
 import weakref
 
 import numpy as np
@@ -12,6 +14,7 @@ import tensorflow as tf
 
 from tests.helpers import make_lists
 from tfr_ext import data
+from tfr_ext.data.batches import batch_datasets
 from tfr_ext.data.elwc import writing
 
 
@@ -129,3 +132,39 @@ def test_a_process_ends_while_batches_are_made():
         [sys.executable, "-c", WAITING], stdout=subprocess.PIPE, text=True, timeout=120
     )
     assert (done.returncode, done.stdout) == (0, "[0.]\n")
+
+
+def test_the_end_waits_for_a_thread_that_has_just_left(monkeypatch):
+    """It asks for the next batch in a moment, and must not be in Python by then."""
+    monkeypatch.setattr(batch_datasets._Calls, "ending", False)
+    begun, end, has_ended, begin_next = (threading.Event() for _ in range(4))
+
+    def batch(iteration, number):
+        begun.set()
+        assert end.wait(60)
+        return [iteration]
+
+    monkeypatch.setitem(batch_datasets._FUNCTIONS, -1, batch)
+
+    def ask():
+        batch_datasets._call(-1, 0, 0)
+        has_ended.set()
+        assert begin_next.wait(60)
+        with pytest.raises(StopIteration):
+            batch_datasets._call(-1, 0, 1)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert begun.wait(60)
+
+    def sleep(seconds):
+        if not has_ended.is_set():
+            end.set()
+            assert has_ended.wait(60)
+        else:
+            begin_next.set()
+            thread.join(60)
+
+    monkeypatch.setattr(batch_datasets, "time", types.SimpleNamespace(sleep=sleep))
+    batch_datasets._end_calls()
+    assert not thread.is_alive()

@@ -22,7 +22,7 @@ _FUNCTIONS: weakref.WeakValueDictionary[int, Callable[[int, int], list[Any]]] = 
 )
 _KEYS = itertools.count()
 # Seconds in which a thread of `tf.data` asks for the next batch, if it asks at all.
-_TO_ASK = 0.02
+_TO_ASK = 0.05
 
 
 def dataset_of(
@@ -101,19 +101,19 @@ class _Calls:
 
     Attributes:
         threads: their identifiers.
-        count: number of calls so far.
+        changes: how often a call has begun or ended.
         ending: whether the interpreter ends.
     """
 
     threads: set[int] = set()
-    count = 0
+    changes = 0
     ending = False
 
 
 def _call(key: np.ndarray, iteration: int, number: int) -> list[Any]:
     thread = threading.get_ident()
     _Calls.threads.add(thread)
-    _Calls.count += 1
+    _Calls.changes += 1
     try:
         if _Calls.ending:
             raise StopIteration  # TensorFlow logs other errors.
@@ -122,6 +122,7 @@ def _call(key: np.ndarray, iteration: int, number: int) -> list[Any]:
             raise RuntimeError("Batches are asked for of a dataset that is gone.")
         return function(iteration, number)
     finally:
+        _Calls.changes += 1
         _Calls.threads.discard(thread)
 
 
@@ -132,10 +133,11 @@ def _end_calls() -> None:
     The interpreter stops those that are in it when it is finalized, and deleting their
     iterator would then wait for them for ever.
     """
-    _Calls.ending, count = True, -1
-    while _Calls.threads or _Calls.count > count:
-        count = _Calls.count
-        time.sleep(_TO_ASK if count else 0)
+    _Calls.ending, changes = True, -1
+    # A thread that has just left may be about to ask for the next batch.
+    while _Calls.threads or _Calls.changes > changes:
+        changes = _Calls.changes
+        time.sleep(_TO_ASK if changes else 0)
 
 
 _BUFFER_BYTES = 1 << 20
