@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.any_keras
+
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDERS = "tfr_ext|pipelines|tests|benchmarks|configs|docs|examples|requirements|bazel"
 # Neither a pattern nor a place inside of another directory.

@@ -14,6 +14,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import reproduction  # noqa: E402
 from papers import experiments, figures, results, studies  # noqa: E402
 
+pytestmark = pytest.mark.any_keras
+
 MEANS = {"SmoothI": (0.508, 0.473), "Approx": (0.511, 0.477), "ListNet": (0.5, 0.4)}
 TEST = {"test": "t", "alternative": "two-sided", "correction": "bonferroni"}
 # The labels are no part of a Convention.

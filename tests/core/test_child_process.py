@@ -8,6 +8,8 @@ import pytest
 
 from tfr_ext.core.system import child_process
 
+pytestmark = pytest.mark.any_keras
+
 
 def end_as_told(pipe):
     """Answers with its process id and what it is sent, until that is a way to end."""

@@ -17,6 +17,8 @@ from tfr_ext.core import files
 from tfr_ext.core.system import lock
 from tfr_ext.evaluation import trec
 
+pytestmark = pytest.mark.any_keras
+
 UMASK = 0o027
 ABANDONED = files.aside_name("y", "0123abcd")
 

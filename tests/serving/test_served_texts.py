@@ -1,6 +1,5 @@
 """Exports with an encoder inside: texts score as the embeddings that it made."""
 
-import contextlib
 import json
 import os
 
@@ -49,7 +48,8 @@ def run(tmp_path_factory):
     train(
         *(*SMALL, *COLUMNS, "--dataset=table", f"--train_path={table}"),
         *("--valid_fraction=.2", "--test_fraction=.2", "--noexport_model"),
-        *("--num_epochs=1", f"--model_dir={folder / 'run_of_table'}"),
+        *("--num_epochs=1", "--loss=list_net_loss", "--nodraw_curves"),
+        f"--model_dir={folder / 'run_of_table'}",
     )
     return folder / "run_of_table", encoder, pd.read_parquet(table)
 
@@ -107,16 +107,19 @@ def test_texts_score_as_their_embeddings(run, version):
     assert about["inputs"] == names
 
 
+@pytest.fixture(scope="module")
+def server(version):
+    with serving(os.path.dirname(version[0])) as found:
+        yield found
+
+
 @pytest.mark.parametrize("protocol", CONNECT)
-def test_clients_take_the_texts(run, version, protocol):
+def test_clients_take_the_texts(run, version, server, protocol):
     version, whole = version
     if protocol == "grpc":
         pytest.importorskip("tensorflow_serving")
     request = request_of(run[2], whole)
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(serving(os.path.dirname(version)))
-        connect = CONNECT[protocol]
-        client = stack.enter_context(connect(server.address(protocol), "ranker"))
+    with CONNECT[protocol](server.address(protocol), "ranker") as client:
         scores, _ = client.rank(request, topn=9)
         documents = "document" if whole else "document_embedding"
         assert client.inputs == ["query", documents]

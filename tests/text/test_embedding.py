@@ -146,7 +146,8 @@ def test_training_takes_the_table_as_it_is(tmp_path):
     output = str(tmp_path / "table.parquet")
     embed(EmbeddingConfig(**given, encoder=encoder_in(tmp_path), output=output))
     shared = (*SMALL, "--dataset=table", f"--train_path={output}", "--num_epochs=1")
-    shared += ("--valid_fraction=.2", "--test_fraction=.2")
+    shared += ("--valid_fraction=.2", "--test_fraction=.2", "--nodraw_curves")
+    shared += ("--loss=list_net_loss",)
     done = train(*shared, f"--model_dir={tmp_path / 'numbers'}")
     assert "Features: score, cosine, length." in done.stdout
     done = train(

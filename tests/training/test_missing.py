@@ -41,7 +41,7 @@ def gappy():
 def small(tmp_path, **settings):
     """Settings of a short training."""
     return TrainingConfig(
-        model=ModelConfig("mlp", hidden_sizes=(3,)),
+        model=ModelConfig("mlp", hidden_sizes=(3,), batch_normalization=False),
         loss=LossConfig(LOSS),
         num_epochs=1,
         verbose="silent",
