@@ -68,7 +68,7 @@ def ours():
 
 def theirs(tfr):
     """A builder of TensorFlow Ranking, of our transforms and scorer."""
-    spec = {"float_features": models.feature_spec(3)}
+    spec = {"float_features": tf.io.FixedLenFeature([3], tf.float32)}
     tf.keras.utils.set_random_seed(0)
     return tfr.keras.model.ModelBuilder(
         input_creator=tfr.keras.model.FeatureSpecInputCreator({}, spec),

@@ -37,7 +37,6 @@ from tfr_ext.models.network import (
 from tfr_ext.models.ranking_model import (
     RankingModel,
     RankingModelBuilder,
-    feature_spec,
     model_builder,
 )
 from tfr_ext.models.scorers import CompactScorer, ItemScorer
@@ -103,7 +102,6 @@ __all__ = [
     "check_feature_transforms",
     "combined_model",
     "encoded_inputs",
-    "feature_spec",
     "feature_transforms",
     "model_builder",
     "vocabularies",

@@ -166,10 +166,3 @@ def model_builder(
         TensorShape([2, 3])
     """
     return RankingModelBuilder(num_features, scorer, transforms, spec, vocabularies)
-
-
-def feature_spec(num_features: int) -> tf.io.FixedLenFeature:
-    """Returns how to parse an item's features; missing ones are 0."""
-    return tf.io.FixedLenFeature(
-        [num_features], tf.float32, default_value=[0.0] * num_features
-    )

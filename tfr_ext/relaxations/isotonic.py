@@ -32,7 +32,6 @@ nothing. A row of L numbers takes O(L log^2 L) time, whatever the numbers are.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -45,38 +44,6 @@ _WIDTH = 16
 _LONGEST = 2**18
 # Fits whose relative difference is smaller are equal up to rounding.
 _TOLERANCE = 1e-12
-
-
-def isotonic_regression(y: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the non-decreasing numbers nearest to each row, in least squares.
-
-    Where two blocks just touch, the gradient is that of a single block.
-
-    Args:
-        y: float32 or float64 tensor of shape `[batch, list]`, finite at real numbers.
-        mask: bool tensor of the same shape, True at real numbers, which come first.
-
-    Returns:
-        A tensor like `y`, 0 at padding.
-
-    Examples:
-        >>> y = tf.constant([[1., 4., 2., 6.]])
-        >>> isotonic_regression(y, y > 0).numpy()
-        array([[1., 3., 3., 6.]], dtype=float32)
-    """
-
-    @tf.custom_gradient
-    def regression(y: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        fitted = fit(tf.cast(y, tf.float64), mask)
-
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            upstream = tf.where(mask, tf.cast(upstream, tf.float64), 0)
-            means = block_means(fitted, upstream)
-            return tf.cast(tf.where(mask, means, 0), y.dtype)
-
-        return tf.cast(tf.where(mask, fitted, 0), y.dtype), gradient
-
-    return regression(y)
 
 
 def fit(y: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

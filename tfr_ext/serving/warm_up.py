@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework import tensor_pb2
 
 from tfr_ext.data.batches.batching import MASK, input_signature
-from tfr_ext.data.elwc.message import ExampleListWithContext
+from tfr_ext.data.elwc.message import ExampleListWithContext, message_classes
 from tfr_ext.data.elwc.proto_features import ElwcFeatures
 from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.serving import model_file, requests, signatures
@@ -24,9 +23,7 @@ from tfr_ext.serving import model_file, requests, signatures
 _NAME = "tf_serving_warmup_requests"
 # The lists of a request: TensorFlow plans anew for other shapes, if at all, in no time.
 _SHAPE = (2, 3)
-_PACKAGE = "tfr_ext.serving"
-# The part of TF Serving's messages that these requests need, with its field numbers:
-# message: {field: (number, type)}. A type with a dot is TensorFlow's own.
+# The part of TF Serving's messages that these requests need, with its field numbers.
 _MESSAGES = {
     "ModelSpec": {"signature_name": (3, "string")},
     "ExampleList": {"examples": (1, "*tensorflow.Example")},
@@ -127,37 +124,6 @@ def _fill(example: tf.train.Example, features: Iterable[Feature]) -> None:
         kind.value.extend([0] * feature.width)
 
 
-def _message_classes() -> dict[str, Any]:
-    """Defines the messages, and returns their classes by name."""
-    others = (tf.train.Example.DESCRIPTOR, tensor_pb2.TensorProto.DESCRIPTOR)
-    file = descriptor_pb2.FileDescriptorProto(
-        name="tfr_ext/serving.proto",
-        package=_PACKAGE,
-        syntax="proto3",
-        dependency=[other.file.name for other in others],
-    )
-    kinds = descriptor_pb2.FieldDescriptorProto
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for field, (number, kind) in fields.items():
-            kind, many = kind.lstrip("*"), kind.startswith("*")
-            added = message.field.add(
-                name=field,
-                number=number,
-                label=kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL,
-                type=kinds.TYPE_STRING if kind == "string" else kinds.TYPE_MESSAGE,
-            )
-            if kind != "string":
-                place = kind if "." in kind else f"{_PACKAGE}.{kind}"
-                added.type_name = f".{place}"
-    pool = descriptor_pool.Default()
-    pool.AddSerializedFile(file.SerializeToString())
-    return {
-        name: message_factory.GetMessageClass(
-            pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")
-        )
-        for name in _MESSAGES
-    }
-
-
-_CLASSES = _message_classes()
+_CLASSES = message_classes(
+    "tfr_ext.serving", _MESSAGES, tf.train.Example, tensor_pb2.TensorProto
+)

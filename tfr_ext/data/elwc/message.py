@@ -17,36 +17,52 @@ _PACKAGE, _NAME = "tfr_ext", "ExampleListWithContext"
 _FIELDS = {"examples": 1, "context": 2}
 
 
-def _message_class() -> Any:
-    """Defines the message, which holds `tf.train.Example`s, and returns its class."""
-    example = tf.train.Example.DESCRIPTOR
+def message_classes(
+    package: str, messages: dict[str, dict[str, tuple[int, str]]], *others: Any
+) -> dict[str, Any]:
+    """Defines messages, and returns their classes by name.
+
+    Args:
+        package: that of the messages.
+        messages: the number and the type of each field of each message. A type is
+            'string', a message of these, or one of the others with its package; '*'
+            before it says that there may be several.
+        others: classes of the other messages.
+    """
     file = descriptor_pb2.FileDescriptorProto(
-        name="tfr_ext/elwc.proto",
-        package=_PACKAGE,
+        name=f"{package.replace('.', '/')}.proto",
+        package=package,
         syntax="proto3",
-        dependency=[example.file.name],
+        dependency=[other.DESCRIPTOR.file.name for other in others],
     )
-    message = file.message_type.add(name=_NAME)
     kinds = descriptor_pb2.FieldDescriptorProto
-    for number, (name, label) in enumerate(
-        [("examples", kinds.LABEL_REPEATED), ("context", kinds.LABEL_OPTIONAL)], 1
-    ):
-        message.field.add(
-            name=name,
-            number=number,
-            label=label,
-            type=kinds.TYPE_MESSAGE,
-            type_name=f".{example.full_name}",
-        )
+    for name, fields in messages.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            kind, many = kind.lstrip("*"), kind.startswith("*")
+            added = message.field.add(
+                name=field,
+                number=number,
+                label=kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL,
+                type=kinds.TYPE_STRING if kind == "string" else kinds.TYPE_MESSAGE,
+            )
+            if kind != "string":
+                place = kind if "." in kind else f"{package}.{kind}"
+                added.type_name = f".{place}"
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(
-        pool.FindMessageTypeByName(f"{_PACKAGE}.{_NAME}")
-    )
+    return {
+        name: message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"{package}.{name}")
+        )
+        for name in messages
+    }
 
 
 # Like `tensorflow_serving.apis.input_pb2.ExampleListWithContext`.
-ExampleListWithContext = _message_class()
+_TYPES = {"examples": "*tensorflow.Example", "context": "tensorflow.Example"}
+_MESSAGES = {_NAME: {key: (number, _TYPES[key]) for key, number in _FIELDS.items()}}
+ExampleListWithContext = message_classes(_PACKAGE, _MESSAGES, tf.train.Example)[_NAME]
 
 
 def split_protos(protos: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
