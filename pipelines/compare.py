@@ -18,7 +18,6 @@ import dataclasses
 from absl import flags
 
 from pipelines.comparing import comparison_report
-from pipelines.comparing.comparison_report import ComparisonConfig
 from pipelines.flags import config_flags
 from pipelines.start import command
 from tfr_ext.core import messages
@@ -57,7 +56,7 @@ class CompareConfig(Settings):
 def define_flags() -> None:
     """Defines the flags of this command."""
     config_flags.define(CompareConfig)
-    config_flags.define(ComparisonConfig)
+    config_flags.define(comparison.Options)
 
 
 def compare(arguments: list[str]) -> None:

@@ -50,7 +50,7 @@ _RECENT = 20
 def define_flags() -> None:
     """Defines the flags of this command."""
     config_flags.define(ExperimentConfig, required=["output_dir", "method"])
-    config_flags.define(comparison_report.ComparisonConfig)
+    config_flags.define(comparison.Options)
     for kind in KINDS.values():
         config_flags.define(kind.settings, without=list(FLAGS))
 

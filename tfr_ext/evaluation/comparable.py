@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfr_ext.core import checks
+from tfr_ext.core.settings import Settings, setting
 from tfr_ext.evaluation import queries, significance
 from tfr_ext.evaluation.runs import Evaluated, Run
 from tfr_ext.objectives import plain_name
@@ -25,50 +26,61 @@ ONE_SIDED = "one-sided"
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """Options of a comparison.
+class Options(Settings):
+    """Options of a comparison of runs.
 
     Attributes:
         metrics: names such as 'ndcg_10'; by default those that all runs have.
-        test: 't', 'wilcoxon' or 'randomisation'.
-        alternative: 'two-sided', or 'one-sided' to test whether the best run is better
-            than another, or a run better than the baseline.
-        correction: 'none', 'bonferroni' or 'holm', over the comparisons of a metric.
-        level: significance level.
-        against: the reference: 'best' for the run with the best mean of each metric, or
-            the name of a run, the baseline.
-        num_resamples: number of draws of the randomisation test.
-        seed: seed of these draws.
-        digits: number of digits in the tables.
-        standard_errors: whether the tables show standard errors.
-        plot_metric: metric of the plots; by default 'ndcg_10' if it is compared, else
-            the first metric.
-        title: title of the page, and beginning of the captions.
+        seed: seed of the draws of the randomisation test.
     """
 
     metrics: Sequence[str] = ()
-    test: str = "t"
-    alternative: str = "two-sided"
-    correction: str = "bonferroni"
-    level: float = 0.05
-    against: str = BEST
-    num_resamples: int = 10_000
+    test: str = setting(
+        "t",
+        "Paired significance test over the queries.",
+        choices=significance.TESTS,
+    )
+    alternative: str = setting(
+        "two-sided",
+        "What the test is to show: 'two-sided', that a run and the reference differ; "
+        "'one-sided', that the best run is better than a run or, if `against` names "
+        "one, that a run is better than that.",
+        choices=["two-sided", ONE_SIDED],
+    )
+    correction: str = setting(
+        "bonferroni",
+        "How p-values are corrected for multiple comparisons of one metric.",
+        choices=significance.CORRECTIONS,
+    )
+    level: float = setting(
+        0.05, "Significance level: corrected p-values below it are significant."
+    )
+    against: str = setting(
+        BEST,
+        "Reference that runs are compared with: 'best', the run with the best mean of "
+        "each metric, or the name of a run.",
+    )
+    num_resamples: int = setting(
+        10_000, "Number of random draws of the randomisation test.", low=1
+    )
     seed: int = 1
-    digits: int = 3
-    standard_errors: bool = False
-    plot_metric: str | None = None
-    title: str = ""
+    digits: int = setting(3, "Number of decimals in the tables.", low=1)
+    standard_errors: bool = setting(
+        False, "Show the standard error over the folds in the tables."
+    )
+    plot_metric: str | None = setting(
+        None,
+        "Metric that the plots of the page show. If left out, ndcg_10, or else the "
+        "first metric.",
+        kind="text",
+        convert=plain_name,
+    )
+    title: str = setting("", "Title of the page and of the tables.")
 
     def __post_init__(self) -> None:
         """Checks the options, as far as they do not depend on the runs."""
-        checks.choice("test", self.test, list(significance.TESTS))
-        checks.choice("alternative", self.alternative, ["two-sided", ONE_SIDED])
-        checks.choice("correction", self.correction, list(significance.CORRECTIONS))
+        super().__post_init__()
         checks.between("level", self.level, 0.0, 1.0)
-        checks.at_least("num_resamples", self.num_resamples, 1)
-        checks.at_least("digits", self.digits, 1)
-        if self.plot_metric is not None:
-            object.__setattr__(self, "plot_metric", plain_name(self.plot_metric))
 
 
 def in_the_same_folds(runs: Sequence[Run]) -> list[Run]:
