@@ -1,7 +1,10 @@
 """Commands, run as a user runs them, and what tests ask of them."""
 
+import contextlib
 import functools
 import pathlib
+import random
+import socket
 
 from tests import fork_server
 
@@ -68,3 +71,18 @@ def bad(tmp_path, *flags):
     assert "Traceback" not in done.stderr, done.stderr
     assert not (model_dir / "metrics.json").exists()
     return done.stderr
+
+
+def free_ports(count):
+    """Ports of this machine that nobody listens on.
+
+    The system gives none of them to a socket that takes any port.
+    """
+    ports = []
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 1_000):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise RuntimeError("No port is free.")

@@ -66,7 +66,8 @@ def _hidden() -> Iterator[None]:
             os.write(2, _END)
         os.dup2(before, 2)
         os.close(before)
-        os.waitpid(child, 0)
+        with contextlib.suppress(ChildProcessError):  # where SIGCHLD is ignored
+            os.waitpid(child, 0)
 
 
 def _pass_on(reader: int, severities: bytes) -> None:

@@ -1,12 +1,17 @@
 """A pool: what it gets from its processes, and that none of them is left."""
 
 import os
+import pathlib
 import signal
+import subprocess
 import sys
+import time
+from multiprocessing import connection
 
 import pytest
 
-from tfr_ext.core.system import child_process
+from tests.commands import ROOT
+from tfr_ext.core.system import child_process, termination
 
 pytestmark = pytest.mark.any_keras
 
@@ -35,6 +40,51 @@ def test_how_a_process_ended_is_named(task, code):
             pool.receive(pipe)
         pool.join(pipe)
         assert not len(pool)
+
+
+def test_nothing_is_sent_to_the_number_of_a_process_that_has_ended(monkeypatch):
+    """Another process may have it by then."""
+    with child_process.Pool() as pool:
+        pipe = pool.start(end_as_told)
+        pool.send(pipe, "returned")
+        connection.wait([pool._processes[pipe].sentinel])
+        monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("A signal was sent."))
+
+
+def save_slowly(pipe, path):
+    with termination.polled():
+        pipe.send("started")
+        while not termination.is_requested():
+            time.sleep(0.05)
+    time.sleep(1)
+    pathlib.Path(path).write_text("saved")
+
+
+SAVING = """
+import sys, time
+from tests.core.test_child_process import save_slowly
+from tfr_ext.core.system import child_process, termination
+
+termination.handle_sigterm()
+with termination.polled(), child_process.Pool() as pool:
+    print(pool.receive(pool.start(save_slowly, sys.argv[1])), flush=True)
+    while not termination.is_requested():
+        time.sleep(0.05)
+"""
+
+
+def test_sigterm_to_all_processes_is_not_the_end_of_what_they_save(tmp_path):
+    """As `timeout` sends it, and systems that start commands."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SAVING, str(tmp_path / "x")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout.readline() == "started\n"
+        os.killpg(process.pid, signal.SIGTERM)
+    assert (tmp_path / "x").read_text() == "saved"
 
 
 def test_no_process_is_left():

@@ -338,3 +338,36 @@ def test_without_locks_nothing_aside_is_removed(tmp_path, monkeypatch):
         (tmp_path / "y").unlink()
         assert snapshot(tmp_path) == before
     assert sorted(os.listdir(tmp_path)) == [ABANDONED, "x"]
+
+
+def test_the_lock_of_the_next_holder_stays(tmp_path, monkeypatch):
+    """Between the opening and the locking of what a process seems to have left."""
+    path, flock = str(tmp_path / "x"), files.fcntl.flock
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        first.enter_context(lock.alone_with(path, "ranking"))
+
+        def change_hands(*arguments):
+            monkeypatch.undo()
+            first.close()
+            second.enter_context(lock.alone_with(path, "ranking"))
+            flock(*arguments)
+
+        monkeypatch.setattr(files.fcntl, "flock", change_hands)
+        files.remove_abandoned(str(tmp_path))
+        with pytest.raises(ValueError, match="is writing"):
+            with lock.alone_with(path, "ranking"):
+                pass
+    assert not os.listdir(tmp_path)
+
+
+def test_a_directory_that_another_process_removes_is_made_again(tmp_path, monkeypatch):
+    removed, make = [tmp_path / "a"], os.mkdir
+
+    def mkdir(path, *arguments):
+        if removed and os.path.dirname(path) == str(removed[0]):
+            removed.pop().rmdir()
+        make(path, *arguments)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with lock.alone(str(tmp_path / "a" / "b"), "training"):
+        assert not removed

@@ -35,10 +35,18 @@ COMMANDS = {
 
 
 @pytest.mark.skipif(KERAS_3, reason="no logs before the first checkpoint")
-@pytest.mark.first_case
-@pytest.mark.parametrize("command", COMMANDS)
-def test_processes_save_all_after_sigterm(command, tmp_path):
-    """As a cloud does, it is sent to the command's own process only."""
+@pytest.mark.first_case("command")
+@pytest.mark.parametrize(
+    ("command", "group"),
+    [
+        ("train", False),
+        ("experiment", True),
+        ("train", True),
+        ("experiment", False),
+    ],
+)
+def test_processes_save_all_after_sigterm(command, group, tmp_path):
+    """It is sent to the command's own process, or to all, as `timeout` does."""
     flags = [flag.format(out=tmp_path) for flag in (*TRAINING, *COMMANDS[command])]
     process = subprocess.Popen(
         [sys.executable, "-m", f"pipelines.{command}", *flags],
@@ -47,6 +55,7 @@ def test_processes_save_all_after_sigterm(command, tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     # Its logs appear at the end of its first epoch.
     latest = time.monotonic() + 120
@@ -56,7 +65,7 @@ def test_processes_save_all_after_sigterm(command, tmp_path):
         time.sleep(0.05)
     runs = [path.parents[2] for path in found]
     assert not any((run / "checkpoints").exists() for run in runs)
-    process.terminate()
+    os.killpg(process.pid, signal.SIGTERM) if group else process.terminate()
     _, told = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
     assert told == "Stopped; the same command goes on.\n"

@@ -2,13 +2,12 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
 import numpy as np
 
-from tests.commands import ROOT
+from tests.commands import ROOT, free_ports
 
 # 66 training lists in batches of 13, which is 7 + 6 lists: unequal shares; the last
 # batch has one list, so that one of two replicas has none.
@@ -44,16 +43,6 @@ def assert_same_run(directory, expected):
     ]
     for name in reports[0]:
         np.testing.assert_allclose(reports[0][name], reports[1][name], rtol=2e-3)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("localhost", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def started(directory, tasks, cluster, command, *arguments, strategy="multi_worker"):

@@ -10,11 +10,11 @@ import time
 import pytest
 import tensorflow as tf
 
-from tests.commands import SMALL, bad, train
-from tests.pipelines.task_processes import FLAGS, ended, free_ports, history, started
+from tests.commands import SMALL, bad, free_ports, train
+from tests.pipelines.task_processes import FLAGS, ended, history, started
 from tfr_ext.core import which_keras
 from tfr_ext.core.system import clusters
-from tfr_ext.training import served_fitter
+from tfr_ext.training import parameter_servers, served_fitter
 
 # Gradients and their measures stay with the workers.
 MORE = ("--noloss_diagnostics", "--early_stopping_patience=0", "--learning_rate=0.01")
@@ -234,3 +234,12 @@ def test_a_callback_for_each_batch_is_refused():
     served_fitter.check_callbacks([tf.keras.callbacks.TerminateOnNaN()])
     with pytest.raises(ValueError, match="EachBatch of `callbacks` has one"):
         served_fitter.check_callbacks([EachBatch()])
+
+
+def test_a_feed_that_cannot_start_says_why(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no port is left")
+
+    monkeypatch.setattr(tf.data.experimental.service, "WorkerServer", fail)
+    with pytest.raises(RuntimeError, match="no port is left"):
+        parameter_servers.Feed(tf.data.Dataset.range(3), "localhost")

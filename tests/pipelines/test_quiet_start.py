@@ -93,6 +93,12 @@ def test_what_outlives_the_start_is_not_waited_for():
     assert done.stderr == INFORMATION
 
 
+def test_a_command_may_be_started_by_one_that_ignores_its_children():
+    before = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+    done = start("pass", before=before)
+    assert (done.returncode, done.stderr) == (0, INFORMATION)
+
+
 @pytest.mark.parametrize(
     ("verbose", "terminal", "number"),
     [("bar", True, 1), ("bar", False, 2), ("line", True, 2), ("silent", False, 0)],

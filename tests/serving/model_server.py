@@ -10,13 +10,14 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
+
+from tests.commands import free_ports
 
 LOOPBACK = pathlib.Path(__file__).with_name("loopback")
 REAL = os.environ.get("TENSORFLOW_MODEL_SERVER")
@@ -98,7 +99,7 @@ def _start_loopback(base_path, name, labels, policy, options):
 
 
 def _start_real(base_path, name, labels, policy, _):
-    ports = [free_port(), free_port()]
+    ports = free_ports(2)
     kind, _, text = policy.partition(":")
     inner = {
         "all": "",
@@ -139,10 +140,3 @@ def _status(rest, name):
             return answer.read().decode()
     except (urllib.error.URLError, OSError):
         return ""
-
-
-def free_port():
-    """Returns a port of 127.0.0.1 that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

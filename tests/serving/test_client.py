@@ -13,9 +13,9 @@ import pytest
 import tensorflow as tf
 
 from pipelines.client import answers, grpc_client, rest
-from tests.commands import ROOT
+from tests.commands import ROOT, free_ports
 from tests.helpers import assert_same_scores
-from tests.serving.model_server import free_port, serving
+from tests.serving.model_server import serving
 from tfr_ext.data.batches.batching import padded_batch
 from tfr_ext.serving import exporter
 
@@ -174,7 +174,7 @@ def test_arguments_that_are_wrong(protocol, options, told):
 
 
 def test_a_server_that_is_gone(protocol):
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     for retries in (0, 1):
         with pytest.raises(answers.UnavailableError) as error:
             CONNECT[protocol](address, "ranker", retries=retries)

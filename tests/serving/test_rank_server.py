@@ -17,10 +17,10 @@ import pytest
 
 from pipelines.client import grpc_client, rest
 from pipelines.client.server_scorer import ServerConfig, ServerScorer
-from tests.commands import ROOT, run_command, told
+from tests.commands import ROOT, free_ports, run_command, told
 from tests.elwc_files import protos, write
 from tests.helpers import make_lists
-from tests.serving.model_server import REAL, free_port, serving
+from tests.serving.model_server import REAL, serving
 from tests.tables import frame
 from tfr_ext import models
 from tfr_ext.scoring import list_ranker
@@ -138,7 +138,7 @@ def test_what_is_wrong_is_told(server, exported, tmp_path, protocol, changes, me
     (tmp_path / "new.csv").write_text("q,a,b,c,d\n1,1,1,1,1\n")
     names = {"address": server.address(protocol), "wide": tmp_path / "wide.txt",
              "table": tmp_path / "new.csv",
-             "gone": f"127.0.0.1:{free_port()}"}  # fmt: skip
+             "gone": f"127.0.0.1:{free_ports(1)[0]}"}  # fmt: skip
     given = flags(server, protocol, f"--input={exported.judged}",
                   f"--output={tmp_path}/out/a.trec")  # fmt: skip
     changes = [change.format(**names) for change in changes]

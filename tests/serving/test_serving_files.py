@@ -16,8 +16,8 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
+from tests.commands import free_ports
 from tests.docs import commands, pages
-from tests.serving.model_server import free_port
 
 pytestmark = pytest.mark.any_keras
 
@@ -244,7 +244,7 @@ def test_the_health_check(code, state, healthy):
 
 
 def test_the_health_check_of_a_server_that_is_gone():
-    assert not is_healthy(free_port())
+    assert not is_healthy(*free_ports(1))
 
 
 def test_the_health_check_of_the_model_server(server):

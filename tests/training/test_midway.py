@@ -3,6 +3,9 @@
 import dataclasses
 import json
 import os
+import pathlib
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from tfr_ext.training import (
     LossConfig,
     ModelConfig,
     TrainingConfig,
+    member_processes,
     train,
 )
 
@@ -183,3 +187,43 @@ def test_a_bad_loss_names_its_batch_in_an_epoch_gone_on_with(tmp_path):
         run(tmp_path / "run", Ask(3), loss=PLAIN)
     with pytest.raises(FloatingPointError, match="epoch 1, batch 5. .*weights"):
         run(tmp_path / "run", Spoil(), loss=PLAIN)
+
+
+def test_nothing_interrupts_what_has_ended():
+    """The error of a thread that was asking, for seconds, whether others are there."""
+    told = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: told.append("a signal"))
+    try:
+        with termination.interruptible() as interrupt:
+            pass
+        assert interrupt(ValueError("Nobody is there."))
+        with pytest.raises(ValueError, match="Nobody is there"):
+            with termination.interruptible() as interrupt:
+                interrupt(ValueError("Nobody is there."))
+                time.sleep(60)
+        assert not told
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def saving(config, origin, before_writing):
+    """Writes as it ends, like a training that was asked to."""
+    with termination.polled():
+        before_writing()
+    pathlib.Path(config.model_dir).write_text("saved")
+
+
+def test_a_model_may_write_though_sigterm_comes_as_it_asks(tmp_path, monkeypatch):
+    monkeypatch.setattr(termination._State, "came", False)
+    calls = []
+
+    def before_writing():
+        calls.append(None)
+        if len(calls) == 1:
+            termination.request()
+            raise KeyboardInterrupt
+
+    config = dataclasses.replace(CONFIG, model_dir=str(tmp_path / "model"))
+    with pytest.raises(KeyboardInterrupt):
+        member_processes.train(config, [config], saving, None, before_writing)
+    assert (tmp_path / "model").read_text() == "saved"

@@ -129,6 +129,20 @@ def test_global_random_numbers_are_as_before(work, files, tmp_path):
     assert str((np.random.get_state(), random.getstate())) == before
 
 
+def test_the_last_of_several_threads_restores_random_numbers():
+    np.random.seed(7)
+    random.seed(7)
+    before = str((np.random.get_state(), random.getstate()))
+    first, second = process_state.as_before(), process_state.as_before()
+    first.__enter__()
+    tf.keras.utils.set_random_seed(1)
+    second.__enter__()
+    tf.keras.utils.set_random_seed(2)
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert str((np.random.get_state(), random.getstate())) == before
+
+
 def test_tensorflows_seed_is_set():
     drawn = []
     for seed in (1, 1, 2):

@@ -133,11 +133,15 @@ def remove_abandoned(directory: str) -> None:
     for path in (os.path.join(directory, x) for x in names if ASIDE.fullmatch(x)):
         # It is held, has just gone, or belongs to somebody else.
         with contextlib.suppress(OSError):
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-            descriptor = os.open(path, flags)
+            flags = os.O_NOFOLLOW | os.O_NONBLOCK
             try:
-                # A shared lock, as NFS gives no other one to readers.
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                descriptor, kind = os.open(path, os.O_RDWR | flags), fcntl.LOCK_EX
+            except OSError:  # A folder, or not ours. NFS gives readers no other lock.
+                descriptor, kind = os.open(path, os.O_RDONLY | flags), fcntl.LOCK_SH
+            try:
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                if not os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+                    continue  # Its holder removed it, and somebody made another.
                 if stat.S_ISDIR(os.fstat(descriptor).st_mode):
                     shutil.rmtree(path, ignore_errors=True)
                 else:

@@ -296,6 +296,9 @@ class Ranker(Measured, BaseEstimator):
 
         Args:
             directory: directory to which the files are written.
+
+        Raises:
+            ValueError: If another process saves a ranker there.
         """
         self._check_fitted()
         params = self.get_params()

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfr_ext.core import json_files
 from tfr_ext.core.files import write_atomically
+from tfr_ext.core.system import lock
 from tfr_ext.data.features import FeatureSpec
 from tfr_ext.models import keras_file
 
@@ -47,12 +48,14 @@ def write(directory: str, ranker: Any, params: Mapping[str, Any]) -> None:
     about.update(fitted=fitted, history=ranker.history_)
     text = json.dumps(about, indent=1, default=plain)
     os.makedirs(directory, exist_ok=True)
-    model, path = os.path.join(directory, f".{_MODEL}"), os.path.join(directory, _ABOUT)
-    ranker.model_.save(model)
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path)  # Without it, a half of a ranker is none.
-    os.replace(model, os.path.join(directory, _MODEL))
-    write_atomically(path, text)
+    path, model = (os.path.join(directory, name) for name in (_ABOUT, _MODEL))
+    with lock.alone_with(path, "save"):
+        aside = os.path.join(directory, f".{_MODEL}")
+        ranker.model_.save(aside)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)  # Without it, a half of a ranker is none.
+        os.replace(aside, model)
+        write_atomically(path, text)
 
 
 def read(directory: str, kind: type[_T]) -> _T:

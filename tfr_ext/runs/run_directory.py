@@ -144,11 +144,11 @@ class RunDirectory:
         """
         if self._begun:
             return
-        self._begun = True
         assert self._data is not None  # `check_data` was called.
         self.files.claim(anew=self._config.overwrite or not self.has_trained)
         text = run_file.of_training(self._config, self._data, self._in_memory)
         self.files.write("flags.cfg", text)
+        self._begun = True  # Last, since SIGTERM may come before.
 
     def _flag_file(self) -> str:
         return flag_file(self.files.directory)

@@ -53,6 +53,7 @@ def train(
     """
     waiting = list(enumerate(configs, 1))[::-1]
     numbers: dict[Any, int] = {}
+    asking: list[Any] = []  # Pipes of processes that wait until they may write.
     with child_process.Pool() as pool:
         try:
             while waiting or len(pool):
@@ -65,8 +66,8 @@ def train(
                     if kind == _LINE:
                         messages.say(f"[{numbers[pipe]}] {content}")
                     elif kind == _BEGIN:
-                        before_writing()
-                        pool.send(pipe, None)
+                        asking.append(pipe)
+                        _permit(pool, asking, before_writing)
                     elif kind == _END:
                         pool.join(pipe)
                     else:
@@ -75,18 +76,30 @@ def train(
                         raise _ERRORS[error](f"{name}: {text}")
         finally:
             if termination.came():
-                _let_save(pool, before_writing)
+                _let_save(pool, asking, before_writing)
 
 
-def _let_save(pool: child_process.Pool, before_writing: Callable[[], None]) -> None:
+def _permit(
+    pool: child_process.Pool, asking: list[Any], before_writing: Callable[[], None]
+) -> None:
+    """Permits processes to write; after an interruption, it can be repeated."""
+    while asking:
+        before_writing()
+        pool.send(asking[-1], None)
+        asking.pop()
+
+
+def _let_save(
+    pool: child_process.Pool, asking: list[Any], before_writing: Callable[[], None]
+) -> None:
     """Asks processes to stop, and permits them to write what they have."""
     pool.stop()
+    _permit(pool, asking, before_writing)
     while len(pool):
         for pipe in pool.ready():
             try:
                 if pool.receive(pipe)[0] == _BEGIN:
-                    before_writing()
-                    pool.send(pipe, None)
+                    _permit(pool, [pipe], before_writing)
             except child_process.Ended:
                 pool.join(pipe)
 

@@ -109,7 +109,7 @@ def serve(is_finished: Callable[[], bool]) -> None:
     # A server that ends slowly would leave the chief waiting for its last answer.
     with termination.nothing_to_close():
         while not chief.is_reachable():
-            time.sleep(_EVERY)
+            time.sleep(_EVERY / 10)  # It may fail soon.
         while _is_there(chief):
             time.sleep(_EVERY)
     del server  # It served until here.
@@ -148,14 +148,18 @@ class Feed:
             host: name of this machine, as workers find it.
         """
         service = tf.data.experimental.service
-        started: queue.Queue[str] = queue.Queue()
+        started: queue.Queue[str | Exception] = queue.Queue()
 
         def run() -> None:
-            dispatcher = service.DispatchServer(service.DispatcherConfig(port=0))
-            address = f"{host}:{dispatcher.target.rpartition(':')[2]}"
-            server = service.WorkerServer(
-                service.WorkerConfig(address, worker_address=f"{host}:%port%")
-            )
+            try:
+                dispatcher = service.DispatchServer(service.DispatcherConfig(port=0))
+                address = f"{host}:{dispatcher.target.rpartition(':')[2]}"
+                server = service.WorkerServer(
+                    service.WorkerConfig(address, worker_address=f"{host}:%port%")
+                )
+            except Exception as error:
+                started.put(error)
+                return
             started.put(address)
             # To stop it, TensorFlow would wait for the batch that is being made, and
             # meanwhile let no other thread run Python to make it.
@@ -163,7 +167,10 @@ class Feed:
             del dispatcher, server
 
         threading.Thread(target=run, daemon=True).start()
-        self._target = f"grpc://{started.get()}"
+        address = started.get()
+        if isinstance(address, Exception):
+            raise address
+        self._target = f"grpc://{address}"
         self._id = service.register_dataset(self._target, batches, compression=None)
         self._batches = batches  # The server holds no Python.
 

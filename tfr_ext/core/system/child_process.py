@@ -96,7 +96,8 @@ class Pool:
         """
         for pipe in pipes or self._processes:
             process = self._processes[pipe]
-            process.terminate() if termination.came() else process.kill()
+            if process.is_alive():  # Else its number may be that of another by now.
+                process.terminate() if termination.came() else process.kill()
 
     def join(self, pipe: Any) -> None:
         """Waits for the end of a process, which gets no more tasks."""
@@ -126,12 +127,15 @@ def _context(preloaded: Sequence[str]) -> Any:
     found.set_forkserver_preload(list(preloaded))
     # Started later, it would lift the mask.
     resource_tracker.ensure_running()
-    # Hides Ctrl-C from all of them: they end with this process instead.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Hides Ctrl-C from all of them: they end with this process instead. SIGTERM, which
+    # may come to all, must not end the one that they are forked from: how each ended
+    # would not be known, and this process would not wait until they have saved all.
+    hidden = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, hidden)
     try:
         forkserver.ensure_running()
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return found
 
 
@@ -139,6 +143,7 @@ def _enter(work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
     """Does the work of a child process."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     termination.handle_sigterm()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     try:
         with contextlib.suppress(BrokenPipeError):  # The parent has ended.
             work(pipe, *arguments)

@@ -96,7 +96,7 @@ def _locked(path: str, work: str) -> int:
     """
     deadline = time.monotonic() + _SECONDS
     while True:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        _make_all(os.path.dirname(path) or ".")
         try:
             descriptor = _opened(path)
         except FileNotFoundError:
@@ -157,5 +157,15 @@ def _make(directory: str) -> list[str]:
     while not os.path.lexists(folder):
         made.append(folder)
         folder = os.path.dirname(folder)
-    os.makedirs(directory, exist_ok=True)
+    _make_all(directory)
     return made
+
+
+def _make_all(directory: str) -> None:
+    """Creates directories, though another process may just remove what it made."""
+    for attempts_left in reversed(range(10)):
+        try:
+            return os.makedirs(directory, exist_ok=True)
+        except FileNotFoundError:
+            if not attempts_left:
+                raise

@@ -25,6 +25,10 @@ _KEPT = "tfr_ext_gradients"
 _register = tf.RegisterGradient.__call__
 _lock = threading.Lock()
 _num_inside = 0
+# The random states before the first of the threads that are in `as_before`, and how
+# many there are.
+_states: list[Any] = []
+_num_seeding = 0
 
 
 class _Thread(threading.local):
@@ -40,7 +44,8 @@ _thread = _Thread()
 def as_before() -> Iterator[None]:
     """Restores the random states of NumPy and Python, and lets go of the graphs.
 
-    Other threads may train at the same time: gradients are those of TensorFlow.
+    Other threads may train at the same time: gradients are those of TensorFlow, and the
+    last of them to end restores the states.
 
     Examples:
         >>> np.random.seed(1)
@@ -51,13 +56,20 @@ def as_before() -> Iterator[None]:
         >>> np.random.random() == expected
         True
     """
-    numpys, pythons = np.random.get_state(), random.getstate()
+    global _num_seeding
+    with _lock:
+        if not _num_seeding:
+            _states[:] = np.random.get_state(), random.getstate()
+        _num_seeding += 1
     try:
         with _gradients_kept_by_graphs():
             yield
     finally:
-        np.random.set_state(numpys)
-        random.setstate(pythons)
+        with _lock:
+            _num_seeding -= 1
+            if not _num_seeding:
+                np.random.set_state(_states[0])
+                random.setstate(_states[1])
 
 
 @contextlib.contextmanager

@@ -117,24 +117,29 @@ def interruptible() -> Iterator[Callable[[Exception], bool]]:
     """Yields a function with which another thread raises an error in this context.
 
     The function works where Python runs or waits in the main thread, and returns
-    whether this is the main thread.
+    whether this is the main thread. After the context it does nothing.
     """
     errors: list[Exception] = []
+    lock, is_open = threading.Lock(), True
     main = threading.main_thread()
     is_main = threading.current_thread() is main
 
-    def raise_error(*_: Any) -> NoReturn:
-        raise errors[0]
+    def raise_error(*_: Any) -> None:
+        if is_open:
+            raise errors[0]
 
     def interrupt(error: Exception) -> bool:
-        if is_main:
-            errors.append(error)
-            signal.pthread_kill(main.ident or 0, signal.SIGUSR1)
+        with lock:
+            if is_main and is_open:
+                errors.append(error)
+                signal.pthread_kill(main.ident or 0, signal.SIGUSR1)
         return is_main
 
     before = signal.signal(signal.SIGUSR1, raise_error) if is_main else None
     try:
         yield interrupt
     finally:
-        if is_main:
-            signal.signal(signal.SIGUSR1, before)
+        is_open = False
+        with lock:  # So that no signal is on its way.
+            if is_main:
+                signal.signal(signal.SIGUSR1, before)
