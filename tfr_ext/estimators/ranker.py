@@ -301,10 +301,7 @@ class Ranker(Measured, BaseEstimator):
             ValueError: If another process saves a ranker there.
         """
         self._check_fitted()
-        params = self.get_params()
-        if isinstance(params.get("random_state"), np.random.RandomState):
-            params["random_state"] = self.params_["random_state"]
-        saved.write(directory, self, params)
+        saved.write(directory, self)
 
     @classmethod
     def load(cls, directory: str) -> Ranker:

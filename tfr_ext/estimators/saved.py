@@ -30,14 +30,16 @@ _VERSIONS = "_versions"
 _T = TypeVar("_T")
 
 
-def write(directory: str, ranker: Any, params: Mapping[str, Any]) -> None:
+def write(directory: str, ranker: Any) -> None:
     """Writes the files of a fitted ranker.
 
     Args:
         directory: directory to which the files are written.
         ranker: the ranker.
-        params: its parameters.
     """
+    params = ranker.get_params()
+    if isinstance(params.get("random_state"), np.random.RandomState):
+        params["random_state"] = ranker.params_["random_state"]
     fitted = {name: getattr(ranker, name, None) for name in FITTED}
     names = fitted["feature_names_in_"]
     fitted["feature_names_in_"] = None if names is None else list(names)
