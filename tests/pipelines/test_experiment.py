@@ -130,6 +130,9 @@ class Worker:
         if cell.fold in ("dies", "last") or is_late:
             self._other.close()
 
+    def is_alive(self):
+        return not self.ended
+
     def kill(self):
         self.ended = True
 
