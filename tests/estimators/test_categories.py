@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import tfr_ext
 from tests.helpers import need
+from tfr_ext.core.system import lock
 from tfr_ext.data import RankingLists
 from tfr_ext.data.elwc.message import ExampleListWithContext
 from tfr_ext.estimators import saved
@@ -107,6 +108,9 @@ def test_a_kill_while_saving_leaves_no_mixture(fitted, tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="there is no such file"):
             tfr_ext.Ranker.load(str(tmp_path))
     other.save(str(tmp_path))
+    with lock.alone_with(str(tmp_path / "ranker.json"), "save"):
+        with pytest.raises(ValueError, match="another process is writing"):
+            first.save(str(tmp_path))
     again = tfr_ext.Ranker.load(str(tmp_path))
     np.testing.assert_array_equal(again.predict(df), other.predict(df))
     assert sorted(x.name for x in tmp_path.iterdir()) == ["model.keras", "ranker.json"]

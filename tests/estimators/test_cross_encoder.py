@@ -14,6 +14,7 @@ from tests.commands import ROOT
 from tests.serving.bare_tensorflow import answer
 from tests.serving.model_server import serving
 from tests.text import encoder_files
+from tfr_ext.core.system import lock
 from tfr_ext.serving import exporter
 from tfr_ext.text import CrossEncoder, Encoder
 
@@ -144,6 +145,9 @@ def test_a_half_of_a_ranker_is_none(fitted, tmp_path, monkeypatch):
         fitted.save(str(tmp_path))
     with pytest.raises(ValueError, match=r"has no cross_encoder\.json"):
         CrossEncoder.load(str(tmp_path))
+    with lock.alone_with(str(tmp_path / "cross_encoder.json"), "save"):
+        with pytest.raises(ValueError, match="another process is writing"):
+            fitted.save(str(tmp_path))
 
 
 def test_served_with_strings(fitted, tmp_path):

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tfr_ext import losses
 from tfr_ext.core import checks, json_files, which_keras
 from tfr_ext.core.files import folder_aside, write_atomically
+from tfr_ext.core.system import lock
 from tfr_ext.data.batches.batching import MASK
 from tfr_ext.data.features import Feature, FeatureSpec
 from tfr_ext.estimators import drawn_lists
@@ -218,21 +219,21 @@ class CrossEncoder:
 
         Args:
             directory: the directory, which is created if it does not exist.
+
+        Raises:
+            ValueError: If another process saves a ranker there.
         """
         self._check_fitted()
         head = [np.asarray(x).tolist() for x in (self._head.kernel, self._head.bias)]
-        about = {
-            "params": self.params,
-            "head": head,
-            "history": self.history_,
-            "best_epoch": self.best_epoch_,
-        }
+        about: dict[str, Any] = {"params": self.params, "head": head}
+        about.update(history=self.history_, best_epoch=self.best_epoch_)
         text = json.dumps(about, indent=1, default=plain)
         path = os.path.join(directory, _ABOUT)
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)  # Without it, a half of a ranker is none.
-        self.encoder_.save(directory)
-        write_atomically(path, text + "\n")
+        with lock.alone_with(path, "save"):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)  # Without it, a half of a ranker is none.
+            self.encoder_.save(directory)
+            write_atomically(path, text + "\n")
 
     @classmethod
     def load(cls, directory: str) -> CrossEncoder:
