@@ -60,12 +60,8 @@ class _Experiment:
     """An experiment to run.
 
     Attributes:
-        config: its settings.
-        methods: the candidates of each method.
         base: the flags that all cells of a command share, by command.
         data: where the lists come from, with `{fold}` in place of the fold.
-        select_by: the metric that chooses candidates.
-        comparison: how the methods are compared.
     """
 
     config: ExperimentConfig

@@ -85,11 +85,7 @@ class PreparationConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If a setting is wrong, or two settings do not fit each other.
-        """
+        """Checks that the settings are right and fit each other."""
         super().__post_init__()
         if self.beam_args and self.num_workers:
             raise ValueError(

@@ -31,9 +31,7 @@ class ServingError(OSError):
     def __init__(self, text: str):
         """Takes a message, which may quote the server.
 
-        Args:
-            text: the message. It becomes one line without control characters, and its
-                end is cut if it is long.
+        It becomes one line without control characters, and is cut if it is long.
         """
         text = " ".join(text.split())
         shown = text[:_LONGEST]
@@ -58,16 +56,7 @@ class DeadlineError(ServingError):
 class Target:
     """The server and model of requests, in plain HTTP or gRPC, and time limits.
 
-    Attributes:
-        server: the address of the server, as 'host:port'.
-        model_name: the name under which the server has the model.
-        version: the version; the latest by default.
-        label: the label of the version, instead of its number.
-        deadline: seconds that a request may take, with everything that is tried again.
-        retries: how often a request is tried again if the server cannot be reached.
-
-    Raises:
-        ValueError: If a value is wrong.
+    The fields are the arguments of `RankingClient.connect`, which says what they mean.
     """
 
     server: str
@@ -121,11 +110,7 @@ class Target:
         return which
 
     def raise_unknown(self, versions: Sequence[int]) -> NoReturn:
-        """Raises the error of a model or version that the server does not have.
-
-        Args:
-            versions: the versions of the model that it has.
-        """
+        """Raises the error of a model or version that the server does not have."""
         if not versions:
             raise UnknownError(
                 f"The server at {self.server} has no model {self.model_name!r}."
@@ -182,11 +167,8 @@ def most_bytes(shape: tuple[int, ...], outputs: Collection[str]) -> int:
 class Metadata:
     """Metadata of a version of a model, as the server gives it.
 
-    Attributes:
-        version: the number of the version.
-        widths: by signature, the number of features that it takes; None if it takes no
-            features as numbers.
-        outputs: by signature, the names of what it gives.
+    By signature, `widths` has the number of features that it takes, None if it takes no
+    features as numbers, and `outputs` the names of what it gives.
     """
 
     version: int
@@ -197,9 +179,6 @@ class Metadata:
         """Returns the number of features that the signature for scores takes.
 
         It is 0 if all features are categories.
-
-        Raises:
-            ServingError: If there is no such signature, or it says no number.
         """
         if MASKED_SIGNATURE not in self.widths:
             raise ServingError(
@@ -226,18 +205,10 @@ class Metadata:
 def checked_inputs(
     features: Any, mask: Any | None, num_features: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Checks the features and the mask of a request.
+    """Checks the features and the mask of a request, and returns them.
 
-    Args:
-        features: numbers `[batch, list, features]`.
-        mask: `[batch, list]`, True at real items; all items are real by default.
-        num_features: how many features the model takes.
-
-    Returns:
-        The features as float32, 0 at padding, and the mask.
-
-    Raises:
-        ValueError: If they are not that, or a list is empty.
+    The features are numbers `[batch, list, features]`; they become float32, 0 at
+    padding. The mask is `[batch, list]`, True at real items; by default, all are real.
 
     Examples:
         >>> checked_inputs([[[1.0, 2.0]]], None, 3)
@@ -277,17 +248,7 @@ def checked_inputs(
 
 
 def checked_scores(found: Any, mask: np.ndarray, target: Target) -> np.ndarray:
-    """Returns the scores of an answer as float32.
-
-    Args:
-        found: the answer.
-        mask: `[batch, list]`, True at real items.
-        target: what was asked, for messages.
-
-    Raises:
-        ServingError: If they are not numbers of the shape of the mask, or one of a real
-            item is NaN or infinite as float32.
-    """
+    """Returns the float32 scores `[batch, list]` of an answer, finite at real items."""
     scores = _numbers(found, np.float32, mask, target, SCORES)
     wrong = np.argwhere(~np.isfinite(scores) & mask)
     if len(wrong):
@@ -301,17 +262,10 @@ def checked_scores(found: Any, mask: np.ndarray, target: Target) -> np.ndarray:
 def checked_order(
     found: Any, mask: np.ndarray, topn: np.ndarray, target: Target
 ) -> np.ndarray:
-    """Returns the order of an answer as int32.
+    """Returns the int32 order `[batch, list]` of an answer.
 
-    Args:
-        found: the answer.
-        mask: `[batch, list]`, True at real items.
-        topn: `[batch]`, how many items of each list were asked for.
-        target: what was asked, for messages.
-
-    Raises:
-        ServingError: If it is not the positions of as many real items, each once, and
-            then -1.
+    For list i it must have the positions of `topn[i]` real items, or of all if there
+    are fewer, each once, and then -1.
     """
     order = _numbers(found, np.int64, mask, target, ORDER)
     for positions, real, number in zip(order, mask, np.minimum(mask.sum(axis=1), topn)):

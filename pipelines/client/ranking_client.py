@@ -39,16 +39,9 @@ def checked_mapping(
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Checks a request, and pads its lists to one length.
 
-    Args:
-        given: the values of each input by its name.
-        mask: `[batch, list]`, True at real items; all items are real by default.
-        inputs: what the model takes.
-
-    Returns:
-        The inputs of the signature for scores, padding being 0 and empty, and the mask.
-
-    Raises:
-        ValueError: If they are not what the model takes, or do not fit each other.
+    `given` has the values of each input by its name. The mask is `[batch, list]`, True
+    at real items; by default, all are real. Returns the inputs of the signature for
+    scores, padding being 0 and empty, and the mask.
     """
     names = [x.name for x in inputs]
     takes = f"The model takes: {', '.join(names)}."
@@ -168,12 +161,7 @@ class RankingClient(abc.ABC):
     """
 
     def __init__(self, target: answers.Target):
-        """Asks the server about the model.
-
-        Raises:
-            ServingError: If the server is gone, does not have the model, or that is no
-                exported ranker.
-        """
+        """Asks the server about the model, which must be an exported ranker."""
         self.target = target
         metadata = self._metadata()
         self.version = metadata.version
@@ -257,9 +245,7 @@ class RankingClient(abc.ABC):
     def scored(self, signature: str, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """Returns scores, see `scores`, of inputs that are right.
 
-        Args:
-            signature: 'masked', or 'ids' for a batch of lists in memory.
-            inputs: all its inputs, of which one is `mask`.
+        The signature is 'masked', or 'ids' for a batch of lists in memory.
         """
         found = self._predict(signature, inputs, (answers.SCORES,))[answers.SCORES]
         return answers.checked_scores(found, inputs[answers.MASK], self.target)

@@ -73,11 +73,7 @@ class ServerConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If a setting is wrong, or two settings do not fit each other.
-        """
+        """Checks that the settings are right and fit each other."""
         super().__post_init__()
         if self.server is None:
             for field in dataclasses.fields(self):
@@ -97,11 +93,7 @@ class ServerConfig(Settings):
         self.target()
 
     def target(self) -> Target:
-        """Returns the target of a client.
-
-        Raises:
-            ValueError: If there is no server.
-        """
+        """Returns the target of a client, for which there must be a server."""
         if self.server is None or self.model_name is None:
             raise ValueError("`server` and `model_name` must be given.")
         return Target(
@@ -117,22 +109,14 @@ class ServerConfig(Settings):
 class ServerScorer:
     """A ranker on a server, of which one version scores all lists.
 
-    Attributes:
-        num_features: number of features that it takes.
-        feature_names: their names, if the server knows them: of a model with `spec`.
-        spec: what the features are, if they are not only numbers.
+    `feature_names` and `spec` are None if all features are numbers.
     """
 
     feature_names: Sequence[str] | None = None
     spec: FeatureSpec | None = None
 
     def __init__(self, config: ServerConfig):
-        """Connects to the server.
-
-        Raises:
-            ServingError: If the server is gone, or does not have the model.
-            ValueError: If tensorflow-serving-api is missing.
-        """
+        """Connects to the server."""
         kind = _CLIENTS[config.protocol]
         try:
             with kind(config.target()) as found:
@@ -153,16 +137,7 @@ class ServerScorer:
         self._client.close()
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
-        """Returns float32 scores `[num_items]`, in the order of the items.
-
-        Args:
-            lists: lists with `num_features` features.
-            batch_size: number of lists per request.
-
-        Raises:
-            ServingError: If the server does not give scores.
-            ValueError: If a feature is NaN and the model takes none.
-        """
+        """Returns float32 scores `[num_items]`, in the order of the items."""
 
         def score(x: Mapping[str, np.ndarray]) -> np.ndarray:
             if self.spec is not None:

@@ -40,12 +40,7 @@ def show(comparison: Comparison) -> None:
 
 
 def write(comparison: Comparison, output_dir: str) -> None:
-    """Writes `comparison.json`, `table.md`, `table.tex` and `comparison.html`.
-
-    Args:
-        comparison: the comparison.
-        output_dir: directory to which the files are written; made if need be.
-    """
+    """Writes `comparison.json`, `table.md`, `table.tex` and `comparison.html`."""
     for name, text in (
         ("table.md", tables.markdown(comparison)),
         ("table.tex", tables.latex(comparison)),

@@ -149,11 +149,7 @@ def _spreads(comparison: Comparison) -> list[str]:
 
 
 def differences(comparison: Comparison) -> dict[str, str]:
-    """Draws the gain of each run over the reference, query by query, best first.
-
-    Returns:
-        An SVG for each run but the reference, by the metric of the plots.
-    """
+    """Draws as SVGs the gain of each run over the reference, by query, best first."""
     metric = comparison.plot_metric
     names = [run.name for run in comparison.runs]
     values = comparison.values[metric]

@@ -44,11 +44,7 @@ def by_run(
 ) -> Table:
     """Returns a table with a row for each run and a column for each metric.
 
-    Args:
-        comparison: the comparison.
-        content: gives the cell of a run and a result of it, such as `p_value`.
-        notes: the paragraphs below the table.
-        head: the head of the column with the names of the runs.
+    `content` gives the cell of a run and a result of it, such as `p_value`.
     """
     metrics = comparison.metrics
     rows: list[list[Cell | str]] = [
@@ -142,10 +138,8 @@ def _numbers(effect: Effect) -> tuple[str, ...]:
 def terminal(comparison: Comparison, bold: bool | None = None) -> str:
     """Returns the table of the means as plain text.
 
-    Args:
-        comparison: the comparison.
-        bold: whether the best is bold, by an escape sequence; otherwise it has a star.
-            By default, whether standard output is a terminal.
+    The best is bold, by an escape sequence, or else has a star. By default, it is bold
+    if standard output is a terminal.
     """
     bold = sys.stdout.isatty() if bold is None else bold
     below = caption(comparison, "bold" if bold else "*")

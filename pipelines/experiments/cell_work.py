@@ -48,9 +48,6 @@ def check(plan: Plan) -> list[Cell]:
     """Checks every candidate, reads the data of every fold, and names all cells.
 
     This is done in a separate process, so that what TensorFlow keeps goes with it.
-
-    Raises:
-        ValueError: If a candidate's flags are wrong, or the data has errors.
     """
     with child_process.Pool(_PRELOADED) as pool:
         try:

@@ -27,9 +27,6 @@ class Cell:
     """One training.
 
     Attributes:
-        candidate: what is trained.
-        fold: on which fold.
-        seed: with which seed.
         config: the settings of the training, all but `model_dir`.
         directory: where its files are; named by the flags and the data's checksum.
         is_apart: whether it sets something that a process can set only once.
@@ -81,13 +78,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a cell ended.
-
-    Attributes:
-        cell: the cell.
-        seconds: how long it took.
-        ok: whether it finished.
-    """
+    """How a cell ended: after how many seconds, and whether it finished."""
 
     cell: Cell
     seconds: float
@@ -99,12 +90,7 @@ class Plan:
     """The candidates, folds and seeds, and all else that defines cells.
 
     Attributes:
-        kinds: the kinds of cells, by command.
-        cells_dir: directory of the cells' directories.
         base: flags of all cells, by command; `{fold}` in them stands for the fold.
-        candidates: all candidates.
-        folds: names of the folds.
-        seeds: seeds.
         threads: threads of a process, on which the last digits depend.
         keep_models: whether cells write large files, and keep them.
     """
@@ -146,14 +132,12 @@ class Kind:
     The settings have `data`, a `DataConfig`.
 
     Attributes:
-        command: the command, such as 'train'.
         settings: the class of its settings, from which its flags are made.
         work: does the work of a cell, given its settings, its directory and whether
             large files are kept; leaves there what training leaves, `metrics.json`
             last.
         check: checks settings that need no data, and raises ValueError.
         check_data: reads the data, and raises ValueError where it does not fit.
-        data: returns the settings with which it reads the data.
         digest: reads the files that the settings name besides the data, and returns the
             digest of their content; empty if there are none.
         defaults: returns flags that cells have unless others are given, from the number
@@ -208,13 +192,7 @@ _COMMON = (
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """One way to train a method.
-
-    Attributes:
-        method: name of the method.
-        flags: flags of the command; `{fold}` in them stands for the fold.
-        command: the command.
-    """
+    """One way to train a method; `{fold}` in its flags stands for the fold."""
 
     method: str
     flags: tuple[str, ...]
@@ -241,17 +219,8 @@ def parse_methods(
 ) -> dict[str, list[Candidate]]:
     """Reads repeated `NAME: COMMAND FLAGS`, where `{a|b|c}` in a flag is a choice.
 
-    Args:
-        texts: such as `['SmoothI: --loss=smoothi_loss --loss_param=alpha={1|10}']`;
-            without a command, it is `train`.
-        commands: the commands that there are.
-
-    Returns:
-        The candidates of each method: all combinations of its choices. Those of several
-        texts with the same name add up.
-
-    Raises:
-        ValueError: If a text is not of that form, or a candidate occurs twice.
+    Returns the candidates of each method: all combinations of its choices. Those of
+    several texts with the same name add up. Without a command, it is `train`.
 
     Examples:
         >>> methods = parse_methods(['A: --x={1|2} --y=3', 'A: --x=4', 'B: --z'])

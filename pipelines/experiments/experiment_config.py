@@ -81,11 +81,7 @@ class ExperimentConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If one is wrong.
-        """
+        """Checks the settings."""
         super().__post_init__()
         for name in ("seeds", "folds"):
             values = list(getattr(self, name))

@@ -113,11 +113,7 @@ class RunConfig(Settings):
 
 
 def check_run(config: RunConfig) -> None:
-    """Checks the settings that need no file.
-
-    Raises:
-        ValueError: If a setting is wrong, or there is no run.
-    """
+    """Checks the settings that need no file."""
     if config.run_path is None:
         raise ValueError("`run_path` must be the TREC run of a fold.")
     convention = config.evaluation.convention()
@@ -126,12 +122,7 @@ def check_run(config: RunConfig) -> None:
 
 
 def digest_of_run(config: RunConfig) -> str:
-    """Returns the digest of the runs, after having read them.
-
-    Raises:
-        ValueError: If a file is not a TREC run.
-        OSError: If a file cannot be read.
-    """
+    """Returns the digest of the runs, after having read them as TREC runs."""
     content = hashlib.sha256()
     for name in _RUN_PATHS:
         path = getattr(config, name)
@@ -150,13 +141,6 @@ def evaluate_run(config: RunConfig) -> None:
     experiment do. What the run lacks is not retrieved, and documents that the lists
     lack count as irrelevant, unless `eval_list_size` or `rerank_run` chose the items:
     then they are left out.
-
-    Args:
-        config: the settings, with `model_dir`.
-
-    Raises:
-        ValueError: If a file has errors, or the run has none of the test queries.
-        OSError: If a file cannot be read or written.
     """
     assert config.model_dir is not None and config.run_path is not None
     files = owned_files.OwnedFiles(

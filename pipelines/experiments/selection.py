@@ -22,10 +22,7 @@ FILES = ("experiment.json", "cells.tsv", "selected.tsv")
 class Choice:
     """The candidate chosen for a method and a fold.
 
-    Attributes:
-        candidate: the candidate.
-        valid: its validation metric, the mean over the seeds of the selection; NaN if
-            it has none.
+    `valid` is its mean validation metric over the seeds of the selection; NaN if none.
     """
 
     candidate: Candidate
@@ -43,16 +40,10 @@ def choose(
 
     A candidate with an unfinished cell is not chosen. Among equals, the one that was
     given first is chosen. The only candidate of a method needs no validation metric,
-    which a `run` without validation queries lacks.
+    which a `run` without validation queries lacks. `ALL` chooses the same candidate in
+    all folds, by the mean over folds.
 
-    Args:
-        trained: the cells of the selection.
-        select_by: the validation metric.
-        select_for: `FOLD`, or `ALL` for the same candidate in all folds, by the mean
-            over folds.
-
-    Returns:
-        The choice by names of method and fold; none if no candidate is left.
+    Returns the choice by names of method and fold; none if no candidate is left.
     """
     sign = 1 if evaluation.higher_is_better(select_by) else -1
     values: dict[tuple[str, str], dict[Candidate, list[float]]] = {}
@@ -101,15 +92,7 @@ def write(
     chosen: Sequence[Cell],
     facts: Mapping[str, Any],
 ) -> None:
-    """Writes `cells.tsv`, `selected.tsv` and `experiment.json`.
-
-    Args:
-        directory: where the files are written.
-        phases: the cells of each phase; one of an earlier phase is not repeated.
-        choices: the choices, by names of method and fold.
-        chosen: the cells of the chosen candidates.
-        facts: the content of `experiment.json`.
-    """
+    """Writes `cells.tsv`, `selected.tsv` and `experiment.json`."""
     rows: dict[Cell, dict[str, str]] = {}
     for phase, cells in phases.items():
         for cell in cells:

@@ -24,11 +24,8 @@ def define(
 ) -> None:
     """Defines a flag for each setting of a class.
 
-    Args:
-        kind: the class.
-        required: names of those that must be given.
-        flag_values: gets the flags.
-        without: flags that it already has, and that are not defined again.
+    `required` has the names of settings that must be given, and `without` those of
+    flags that `flag_values` already has.
     """
     learn(kind)
     for place in places(kind):
@@ -77,10 +74,8 @@ def given(
 class Parsed:
     """A parsed command line that is not the one of this process.
 
-    Attributes:
-        settings: the settings that it gives.
-        texts: by flag, how its value is written.
-        changed: names of the flags that do not have their default.
+    `texts` says by flag how its value is written, and `changed` names the flags that do
+    not have their default.
     """
 
     settings: Any

@@ -30,12 +30,8 @@ were_read: list[str] = []
 def expanded(arguments: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
     """Returns a command line with the flags of its flag files in their places.
 
-    Args:
-        arguments: the command line, or the lines of a file.
-        within: the files that these lines are in, the outermost first.
-
-    Raises:
-        flags.Error: If a file is missing, is not text, or includes itself.
+    The arguments may also be lines of such a file: `within` are the files that these
+    are in, the outermost first.
 
     Examples:
         >>> expanded(["--seed=1", "--flagfile=quickstart"])[:3]

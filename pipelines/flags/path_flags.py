@@ -25,11 +25,6 @@ def check(name: str, several: bool, flag_values: flags.FlagValues) -> None:
 
     A flag of several paths may be empty in a flag file, as in the `flags.cfg` of a run
     without such files.
-
-    Args:
-        name: name of the flag.
-        several: whether it holds any number of paths, rather than one.
-        flag_values: has the flag.
     """
 
     def register(holds: Callable[[Sequence[str]], bool], message: str) -> None:
@@ -56,11 +51,7 @@ def check(name: str, several: bool, flag_values: flags.FlagValues) -> None:
 
 
 def check_lists(arguments: Sequence[str], names: Sequence[str]) -> None:
-    """Checks that none of the flags is given without a value.
-
-    Raises:
-        ValueError: If a flag has no value.
-    """
+    """Checks that none of the flags is given without a value."""
     for name in names:
         if is_empty_in(arguments, name):
             raise ValueError(f"--{name}=: {_EXPECTED}")

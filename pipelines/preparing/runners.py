@@ -27,16 +27,10 @@ def num_cores() -> int:
 def run_here(
     units: Sequence[Unit], work: Callable[[Unit], None], num_workers: int
 ) -> None:
-    """Does the work of some units, and waits until it is done.
+    """Does the work of some units, begun in order, and waits until it is done.
 
-    Args:
-        units: the units; begun in this order.
-        work: a function of a module, which processes import.
-        num_workers: number of processes at the same time. With one worker, or only one
-            unit, the work is done in this process.
-
-    Raises:
-        OSError: If a process failed, or was killed.
+    `work` must be a function of a module, which processes import. With one worker, or
+    only one unit, the work is done in this process.
     """
     num_workers = min(num_workers, len(units))
     if num_workers == 1:
@@ -77,11 +71,7 @@ def _serve(pipe: Any, work: Callable[[Unit], None]) -> None:
 
 
 def import_beam() -> Any:
-    """Imports Apache Beam, and silences all its messages but errors.
-
-    Raises:
-        ImportError: If it is not installed.
-    """
+    """Imports Apache Beam, and silences all its messages but errors."""
     logging.disable(logging.WARNING)  # It names packages that nothing here needs.
     try:
         import apache_beam
@@ -98,11 +88,7 @@ def import_beam() -> Any:
 
 
 def unknown_options(beam_args: Sequence[str]) -> list[str]:
-    """Returns the options that neither Beam nor the module of its runner knows.
-
-    Args:
-        beam_args: options as of a command line, such as `['--runner=FlinkRunner']`.
-    """
+    """Returns the options that neither Beam nor the module of its runner knows."""
     import_beam()
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
@@ -121,14 +107,8 @@ def run_on_beam(
 ) -> None:
     """Does the work of some units, in any order, and waits until it is done.
 
-    Args:
-        units: the units.
-        work: a function of a module, which workers import.
-        beam_args: options as of a command line; a `--runner` among them replaces the
-            one that does the work in this process.
-
-    Raises:
-        OSError: If the pipeline failed.
+    `work` must be a function of a module, which workers import. A `--runner` in
+    `beam_args` replaces the one that does the work in this process.
     """
     beam = import_beam()
     from apache_beam.options.pipeline_options import PipelineOptions

@@ -40,19 +40,12 @@ _SHARD = re.compile(r"(train|valid|test)-\d{5}-of-\d{5}\.tfrecord")
 def begin(directory: str, plan: Mapping[str, Any], overwrite: bool) -> str | None:
     """Chooses where to write the shards of a plan, and records the plan there.
 
-    Args:
-        directory: where the shards go.
-        plan: everything that determines the shards, for JSON: the version 'tfr_ext',
-            and 'flags' and 'files' by name.
-        overwrite: whether to replace existing shards.
+    The plan is everything that determines the shards, for JSON: the version 'tfr_ext',
+    and 'flags' and 'files' by name.
 
-    Returns:
-        The directory to write to, for `finish`: `directory`, or one inside it while it
-        holds finished shards that will be replaced. None if the directory has all
-        shards of the plan.
-
-    Raises:
-        ValueError: If it has shards of another plan, or files of something else.
+    Returns the directory to write to, for `finish`: `directory`, or one inside it while
+    it holds finished shards that will be replaced. None if the directory has all shards
+    of the plan.
     """
     work = os.path.join(directory, work_units.WORK_DIRECTORY)
     path = os.path.join(work, _PLAN_FILE)
@@ -141,11 +134,7 @@ def _check_owned(directory: str) -> None:
 
 
 def check_source(directory: str, files: Iterable[str]) -> None:
-    """Checks that the shards would not replace the source.
-
-    Raises:
-        ValueError: If a file is one that the shards, or --overwrite, would replace.
-    """
+    """Checks that neither the shards nor --overwrite would replace the source."""
     target = os.path.realpath(directory)
     for path in files:
         there, name = os.path.split(os.path.realpath(path))
@@ -179,10 +168,7 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def finish(directory: str, content: manifest.Manifest, written_in: str) -> None:
     """Writes the manifest, which marks the shards as finished, and tidies up.
 
-    Args:
-        directory: where the shards go.
-        content: what they hold.
-        written_in: where they are, as `begin` returned it.
+    `written_in` is where the shards are, as `begin` returned it.
     """
     path = os.path.join(directory, manifest.FILE_NAME)
     work = os.path.join(directory, work_units.WORK_DIRECTORY)
@@ -207,12 +193,7 @@ def finish(directory: str, content: manifest.Manifest, written_in: str) -> None:
 
 
 def tidy(directory: str, written_in: str) -> None:
-    """Removes the directory of shards that were to replace others, if it exists.
-
-    Args:
-        directory: where the shards go.
-        written_in: where they are, as `begin` returned it.
-    """
+    """Removes the directory of shards that were to replace others, if it exists."""
     if written_in != directory:
         _remove(written_in)
 
@@ -251,15 +232,7 @@ def _names(directory: str) -> list[str]:
 
 
 def describe(found: Sequence[Written], source: Mapping[str, Any]) -> manifest.Manifest:
-    """Describes what was written.
-
-    Args:
-        found: what each unit wrote, in the order of the units.
-        source: the settings that describe the source.
-
-    Raises:
-        ValueError: If shards differ in their features or number of grades.
-    """
+    """Returns the manifest of what units wrote, given in the order of the units."""
     records = _by_split(found)
     every = [record for split in records.values() for record in split]
     for record in every:

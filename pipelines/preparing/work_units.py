@@ -30,13 +30,7 @@ _Found = TypeVar("_Found")
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """A shard that gets lists of a piece.
-
-    Attributes:
-        split: the split of the shard.
-        name: its file name.
-        chosen: which lists of the piece it gets, in increasing order; None for all.
-    """
+    """A shard for the lists `chosen` of a piece, in increasing order; all if None."""
 
     split: str
     name: str
@@ -49,8 +43,6 @@ class Unit:
 
     Attributes:
         name: a unique name in `directory`.
-        directory: where everything is written.
-        piece: what is read.
         num_features: width that the lists must have; None if any will do.
         has_doc_ids: whether document ids are written, if the piece has any.
         outputs: what is written; empty to survey the piece only.
@@ -66,12 +58,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """The result of a unit.
-
-    Attributes:
-        records: what each shard holds, by its split.
-        query_ids: the queries of the piece, in order.
-    """
+    """What each shard of a unit holds, by its split, and the queries in order."""
 
     records: dict[str, writing.Record]
     query_ids: list[str]
@@ -139,13 +126,7 @@ def _as_written(content: dict[str, Any]) -> Written:
 
 
 def write_text(path: str, text: str, work: str | None = None) -> None:
-    """Writes a file elsewhere and renames it, so that it never appears incomplete.
-
-    Args:
-        path: the file, on any file system that `tf.io.gfile` knows.
-        text: the whole content.
-        work: the directory in which it is written; by default, that of the file.
-    """
+    """Writes a file elsewhere and renames it, so that it never appears incomplete."""
     directory, name = os.path.split(path)
     aside = os.path.join(work or directory, f"{name}.{uuid.uuid4().hex}.writing")
     with tf.io.gfile.GFile(aside, "w") as file:

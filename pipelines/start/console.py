@@ -87,11 +87,7 @@ class _State:
 
 
 def called_as(form: str) -> None:
-    """Sets how texts name a command.
-
-    Args:
-        form: what a user types, with '{}' for the name of the command.
-    """
+    """Sets what a user types for a command in texts, with '{}' for its name."""
     _State.form = form
 
 

@@ -61,12 +61,7 @@ _ROOM = "Free some space there, or name a directory on another disk."
 
 
 def explain(error: BaseException, values: Mapping[str, Any] | None = None) -> str:
-    """Returns the message for an error.
-
-    Args:
-        error: one of `USER_ERRORS`, or an error of flags.
-        values: the flags by name; those of this process by default.
-    """
+    """Returns the message for an error: one of `USER_ERRORS`, or an error of flags."""
     if values is None:
         values = {name: FLAGS[name].value for name in FLAGS}
     return messages.visible(_explained(error, values), LONGEST)

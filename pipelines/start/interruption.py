@@ -29,15 +29,7 @@ _TO_SAVE = 25.0
 
 
 class _State:
-    """How far a command has come.
-
-    Attributes:
-        advice: gives what the line says after 'Stopped'; None before the work.
-        request: asks the work to end soon; returns whether it will.
-        may_end: returns whether the work has nothing to close.
-        interrupted: whether a signal was seen.
-        status: with which the process then ends.
-    """
+    """How far a command has come, with the functions that `work` was given."""
 
     advice: Callable[[], str] | None = None
     request: Callable[[], bool]

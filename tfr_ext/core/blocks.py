@@ -18,17 +18,11 @@ def by_rows(
     rows: tf.Tensor,
     zero: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Calls `block` on blocks of rows that are small enough to bound memory.
+    """Calls `block` on blocks of `rows` that are small enough to bound memory.
 
-    Args:
-        block: takes rows `[batch, some, features]`, and returns a tensor to concatenate
-            over the blocks, `[batch, some, outputs]`, and one to add up. The last block
-            is padded with rows of zeros.
-        rows: all the rows, `[batch, list, features]`.
-        zero: the initial value of the sum.
-
-    Returns:
-        The concatenated and the added result.
+    `block` takes rows `[batch, some, features]`, where the last block is padded with
+    rows of zeros. It returns a tensor `[batch, some, outputs]`, to concatenate over the
+    blocks, and one to add up, starting from `zero`.
     """
     if are_one(rows):
         return block(rows)
@@ -62,9 +56,7 @@ def by_rows(
 def are_one(rows: tf.Tensor, most: int | None = None) -> bool:
     """Returns whether the pairs of rows `[batch, list, ...]` surely fit into one block.
 
-    Args:
-        rows: all the rows.
-        most: maximum number of pairs of a block, that of `by_rows` by default.
+    A block has at most `most` pairs; by default, as many as one of `by_rows`.
     """
     batch, size = masked.batch_size(rows), masked.list_size(rows)
     known = isinstance(batch, int) and isinstance(size, int)

@@ -19,9 +19,7 @@ def differentiable_once(function: Callable) -> Callable[..., Any]:
     Derivatives in the upstream gradient, which forward-mode differentiation takes, are
     right, as the gradient is linear in it.
 
-    Args:
-        function: takes tensors, and returns one tensor and its gradient, a function of
-            the upstream gradient, for `tf.custom_gradient`.
+    `function` takes tensors, and returns one tensor and its gradient function.
     """
     owner = ".".join(function.__qualname__.split(".<locals>")[0].split(".")[:2])
     message = (

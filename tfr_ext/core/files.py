@@ -51,13 +51,8 @@ def named(path: str) -> Iterator[None]:
 def check_may_write(directory: str) -> None:
     """Checks that this user can make files in a directory.
 
-    Args:
-        directory: the directory; if it does not exist, that in which it would be made.
-            One of another file system, such as `gs://...`, is not checked.
-
-    Raises:
-        OSError: If the user may not, the file system can only be read, or a name is too
-            long for it.
+    If it does not exist, the directory in which it would be made is checked. Nothing is
+    checked on another file system, such as `gs://...`.
     """
     if "://" in directory:
         return
@@ -90,9 +85,6 @@ def without_wildcards(directory: str) -> Iterator[str]:
     r"""Yields a path of a directory from which TensorFlow can read variables.
 
     It takes the path of a checkpoint, or of the variables of a SavedModel, as a glob.
-
-    Args:
-        directory: the directory, which may be on another file system.
     """
     if "://" in directory or not _has_wildcards(directory):
         yield directory
@@ -110,22 +102,14 @@ def _has_wildcards(path: str) -> bool:
 
 
 def aside_name(name: str, token: str) -> str:
-    """Returns a name that `ASIDE` matches, short enough for every file system.
-
-    Args:
-        name: the name of what is written.
-        token: eight hexadecimal digits.
-    """
+    """Returns a name that `ASIDE` matches, short enough for every file system."""
     return f".tfr_ext-writing-{token}-{name[-40:]}"
 
 
 def remove_abandoned(directory: str) -> None:
-    """Removes the temporary files that killed processes left in a directory.
+    """Removes temporary files that killed processes left in a directory, if it exists.
 
     What a living process holds stays, as does every file under another name.
-
-    Args:
-        directory: the directory; nothing happens if it does not exist.
     """
     names: list[str] = []
     with contextlib.suppress(OSError):
@@ -238,11 +222,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def text_file(path: str) -> Iterator[TextIO]:
-    """Opens a text file that appears complete after the block, or not at all.
-
-    Args:
-        path: the file, see `whole_file`.
-    """
+    """Opens a text file as `whole_file` does: it appears complete, or not at all."""
     with whole_file(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8")
         try:
@@ -252,24 +232,17 @@ def text_file(path: str) -> Iterator[TextIO]:
 
 
 def write_atomically(path: str, text: str) -> None:
-    """Writes a text file completely or not at all.
-
-    Args:
-        path: the file, see `whole_file`.
-        text: its whole content.
-    """
+    """Writes a text file completely or not at all, see `whole_file`."""
     with whole_file(path) as file:
         file.write(text.encode())
 
 
 @contextlib.contextmanager
 def folder_aside(directory: str) -> Iterator[str]:
-    """Makes a temporary folder, to be renamed once it is complete.
+    """Makes a temporary folder in a directory, to be renamed once it is complete.
 
-    The block renames the folder; after an error it is removed.
-
-    Args:
-        directory: where it is, which is created if it does not exist.
+    The block renames the folder; after an error it is removed. A missing directory is
+    created.
 
     Examples:
         >>> import tempfile

@@ -37,18 +37,10 @@ def dense(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Checks labels and scores and returns them dense, in one floating type.
 
-    Args:
-        y_true: labels of any numeric type, `[batch, list]`, negative at padding.
-        y_pred: scores of any floating type, `[batch, list]`.
-        ragged: whether they may be ragged tensors.
-        rank: 2, or 3 for labels and scores `[batch, list, grades]`.
-
-    Returns:
-        Labels (-1 where a ragged tensor had no item) and scores, in float64 if the
-        scores are float64, else in float32.
-
-    Raises:
-        ValueError: If the shapes differ, or a tensor is unexpectedly ragged.
+    Both are `[batch, list]`, or `[batch, list, grades]` with `rank=3`, and may be
+    ragged if `ragged`. Labels have any numeric type and are negative at padding; where
+    a ragged tensor had no item, they become -1. The type is float64 if the scores are
+    float64, else float32.
     """
     if isinstance(y_true, tf.RaggedTensor) or isinstance(y_pred, tf.RaggedTensor):
         y_true, y_pred = _ragged_to_dense(y_true, y_pred, ragged)
@@ -105,14 +97,9 @@ def are_usable(
 ) -> tf.Tensor:
     """Returns which items have labels and scores that a loss is defined for.
 
-    Args:
-        labels: labels, 0 at padding, `[batch, list]` or `[batch, list, grades]`.
-        scores: scores, 0 at padding, of the same shape.
-        max_label: the highest label; None if there is none.
-
-    Returns:
-        `[batch, list]`, False where a label or a score is NaN or infinite, or a label
-        is above `max_label`.
+    Labels and scores are 0 at padding, `[batch, list]` or `[batch, list, grades]`. The
+    result is `[batch, list]`, and False where a label or a score is NaN or infinite, or
+    a label is above `max_label`.
     """
     # One check covers both, as only labels above 1e31 can make a finite score infinite.
     usable = tf.math.is_finite(labels + scores)
@@ -124,20 +111,11 @@ def are_usable(
 def item_weights(
     sample_weight: TensorLike | None, labels: tf.Tensor, ragged: bool
 ) -> tf.Tensor:
-    """Returns sample weights per item, 0 at padding.
+    """Returns weights of items, 0 at padding, in the shape and type of the labels.
 
-    Args:
-        sample_weight: None, a scalar, or weights of shape `[batch]` (one per list, even
-            if batch and list sizes are equal), `[batch, 1]` or `[batch, list]`, which
-            may be ragged if `ragged` is True.
-        labels: dense labels `[batch, list]`, negative at padding.
-        ragged: whether the weights may be a ragged tensor.
-
-    Returns:
-        Weights in the shape and type of the labels.
-
-    Raises:
-        ValueError: If the weights have another shape.
+    `sample_weight` is None, a scalar, or weights of shape `[batch]` (one per list, even
+    if batch and list sizes are equal), `[batch, 1]` or `[batch, list]`, which may be
+    ragged if `ragged`. The labels are dense, `[batch, list]`, and negative at padding.
     """
     weights = 1.0 if sample_weight is None else sample_weight
     if isinstance(weights, tf.RaggedTensor) and ragged and weights.shape.rank == 2:
@@ -171,13 +149,9 @@ def item_weights(
 
 
 def of_known_rank(weights: TensorLike, labels: tf.Tensor) -> tf.Tensor:
-    """Returns sample weights as a tensor; an unknown rank becomes rank 2.
+    """Returns dense sample weights as a tensor; an unknown rank becomes rank 2.
 
     Keras forgets the rank once a model has had weights of different ranks.
-
-    Args:
-        weights: dense weights.
-        labels: labels `[batch, list]`.
     """
     weights = tf.convert_to_tensor(weights)
     if weights.shape.rank is not None:
@@ -190,18 +164,11 @@ def of_known_rank(weights: TensorLike, labels: tf.Tensor) -> tf.Tensor:
 
 
 def list_weights(labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Averages item weights over each list as TensorFlow Ranking does.
+    """Averages item weights over each list as TensorFlow Ranking does, to `[batch, 1]`.
 
     The average is weighted by the labels. If all labels are 0, it is the plain average
-    over the real items (where TensorFlow Ranking returns 0).
-
-    Args:
-        labels: labels, 0 at padding, `[batch, list]`.
-        mask: True at real items, `[batch, list]`.
-        weights: item weights, 0 at padding, `[batch, list]`.
-
-    Returns:
-        Weights of shape `[batch, 1]`.
+    over the real items (where TensorFlow Ranking returns 0). The arguments are all
+    `[batch, list]`: labels and weights are 0 at padding, `mask` is True at real items.
     """
     importance = tf.where(
         tf.reduce_any(labels > 0, axis=1, keepdims=True),
@@ -215,13 +182,10 @@ def list_weights(labels: tf.Tensor, mask: tf.Tensor, weights: tf.Tensor) -> tf.T
 
 
 class Lists(NamedTuple):
-    """Clean inputs of a metric.
+    """Clean inputs of a metric, `[batch, list]` except for the weights.
 
-    Attributes:
-        labels: labels, 0 at padding, `[batch, list]`.
-        scores: scores, `[batch, list]`.
-        mask: True at real items, `[batch, list]`.
-        weights: one weight per list, `[batch]`, 0 for a row of nothing but padding.
+    Labels are 0 at padding, and the mask is True at real items. The weights `[batch]`
+    are one per list, 0 for a row of nothing but padding.
     """
 
     labels: tf.Tensor
@@ -236,17 +200,7 @@ def lists(
     sample_weight: TensorLike | None,
     ragged: bool,
 ) -> Lists:
-    """Checks and cleans the inputs of a metric of lists.
-
-    Args:
-        y_true: labels `[batch, list]`, negative at padding.
-        y_pred: scores `[batch, list]`.
-        sample_weight: weights, as for a loss.
-        ragged: whether they may be ragged tensors.
-
-    Raises:
-        ValueError: If the shapes do not match.
-    """
+    """Checks and cleans the inputs of a metric, see `dense` and `item_weights`."""
     labels, scores = dense(y_true, y_pred, ragged)
     mask = real_items(labels)
     weights = item_weights(sample_weight, labels, ragged)

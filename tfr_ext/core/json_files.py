@@ -18,18 +18,11 @@ Kinds = Mapping[str, tuple[type, ...]]
 
 
 def read_object(path: str, writer: str, kinds: Kinds | None = None) -> dict[str, Any]:
-    """Reads a JSON object from a file.
+    """Reads a JSON object from a file, on any file system that `tf.io.gfile` knows.
 
-    Args:
-        path: the file, on any file system that `tf.io.gfile` knows.
-        writer: what writes such files, for errors, such as
-            '`python -m pipelines.train`'.
-        kinds: for each key that is used, the types that its value may have, including
-            `type(None)` if the key may be missing.
-
-    Raises:
-        ValueError: If the file holds anything else.
-        OSError: If it cannot be read.
+    Errors name `writer`, such as '`python -m pipelines.train`', as what writes such
+    files. For each key that is used, `kinds` has the types that its value may have,
+    including `type(None)` if the key may be missing.
 
     Examples:
         >>> import tempfile

@@ -37,10 +37,7 @@ def visible(text: str, most: int | None = None) -> str:
     r"""Returns a text with its control characters as Python escapes them.
 
     Names and messages of others go through this before a terminal or a page shows them.
-
-    Args:
-        text: the text; its tabs and newlines stay.
-        most: number of characters from which on the middle is cut out.
+    Tabs and newlines stay. Beyond `most` characters, the middle is cut out.
 
     Examples:
         >>> print(visible("\x1b[31mred"), visible("abcdefgh", 6))
@@ -73,9 +70,6 @@ def takes_bars() -> bool:
 def warn(text: str) -> None:
     """Prints a warning, or issues a UserWarning in `issuing_warnings`.
 
-    Args:
-        text: one or more sentences, without "Warning:".
-
     Examples:
         >>> warn("All labels are 0.")
         Warning: All labels are 0.
@@ -100,10 +94,7 @@ def _depth_of_caller() -> int:
 
 @contextlib.contextmanager
 def worded(wording: Callable[[str], str]) -> Iterator[None]:
-    """Lets `say` change each line in this context.
-
-    Args:
-        wording: takes a line and returns what is printed.
+    """Makes `say` print what `wording` returns for each line in this context.
 
     Examples:
         >>> with worded(str.upper):

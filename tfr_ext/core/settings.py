@@ -80,11 +80,7 @@ class Settings:
     GROUP: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Checks the fields.
-
-        Raises:
-            ValueError: If a value is not allowed.
-        """
+        """Checks the fields."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             kind = field.metadata.get(_NESTED)

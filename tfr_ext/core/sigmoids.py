@@ -21,11 +21,7 @@ def within(positions: tf.Tensor, topn: int, slope: float) -> tf.Tensor:
     """Returns `sigmoid(slope (topn + 1/2 - position))`, a soft "at `topn` or better".
 
     The threshold is halfway between two ranks, so that the limit is the exact step.
-
-    Args:
-        positions: positions of items, 1 for the best.
-        topn: the cut-off.
-        slope: positive slope of the sigmoid.
+    Positions count from 1, the best, and `slope` is positive.
     """
     return tf.sigmoid(_bounded(slope * (topn + 0.5 - positions)))
 
@@ -33,10 +29,8 @@ def within(positions: tf.Tensor, topn: int, slope: float) -> tf.Tensor:
 def soft_counts(x: tf.Tensor, weights: tf.Tensor, slope: float) -> tf.Tensor:
     """Returns `sum_i w_i sigmoid(slope (x_i - x_j))` for each `j`, `i = j` included.
 
-    Args:
-        x: float tensor of shape `[batch, list]`.
-        weights: tensor of the same shape, not differentiated.
-        slope: positive slope of the sigmoid.
+    `x` and `weights` are `[batch, list]`, and `slope` is positive. The weights are not
+    differentiated.
     """
     weights = tf.stop_gradient(weights)
     fixed = _bounded(tf.stop_gradient(x))

@@ -32,14 +32,7 @@ _BOLD, _NOT_BOLD = "\033[1m", "\033[0m"
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
-
-    Attributes:
-        text: the text.
-        mark: what follows the text, such as a dagger.
-        bold: whether the text is set in bold.
-        below: a second line, which only HTML shows.
-    """
+    """A cell; `mark` follows its text, and only HTML shows a second line, `below`."""
 
     text: str
     mark: str = ""
@@ -52,8 +45,6 @@ class Table:
     """A table of untrusted texts, which each output form escapes.
 
     Attributes:
-        header: the heads of the columns.
-        rows: the cells of each row; a text is a cell of nothing else.
         notes: the paragraphs below the table; together, its caption in LaTeX.
         right: whether plain text aligns all columns but the first to the right.
     """
@@ -78,11 +69,7 @@ class Table:
         return [[*map(shown, row)] for row in self.rows]
 
     def to_text(self, bold: bool = False) -> str:
-        """Returns the table for a terminal.
-
-        Args:
-            bold: whether an escape sequence sets what is bold; else it has a star.
-        """
+        """Returns the table for a terminal, with bold text if `bold`, else stars."""
         marked = f"{_BOLD}{{}}{{}}{_NOT_BOLD}" if bold else "{}*{}"
         rows = [[*map(messages.visible, self.header)]]
         rows += self._shown(messages.visible, marked)

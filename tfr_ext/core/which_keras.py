@@ -62,14 +62,7 @@ def version() -> str:
 
 
 def check_backend(what: str) -> None:
-    """Checks that Keras computes with TensorFlow, as this package does.
-
-    Args:
-        what: name of the object that needs it, such as 'SmoothILoss'.
-
-    Raises:
-        ValueError: If Keras 3 has another backend.
-    """
+    """Checks that Keras computes with TensorFlow, as this package does."""
     backend = tf.keras.backend.backend()
     if backend != "tensorflow":
         raise ValueError(
@@ -87,14 +80,7 @@ def is_of_other(value: Any) -> bool:
 
 @tf.autograph.experimental.do_not_convert
 def check_caller(what: str) -> None:
-    """Checks that an object of ours is not called by the other Keras.
-
-    Args:
-        what: name of the object, such as 'SmoothILoss'.
-
-    Raises:
-        TypeError: If it is called by the other Keras.
-    """
+    """Checks that an object of ours is not called by the other Keras."""
     frame = sys._getframe(1)
     while frame is not None:
         root = frame.f_globals.get("__name__", "").partition(".")[0]
@@ -106,25 +92,13 @@ def check_caller(what: str) -> None:
 
 
 def check_model(what: str, model: Any) -> None:
-    """Checks that a model is of the Keras that `tf.keras` is.
-
-    Args:
-        what: name of the object passed to it, such as 'LossAnnealing'.
-        model: the model.
-
-    Raises:
-        TypeError: If it is of the other Keras.
-    """
+    """Checks that a model is of the Keras that `tf.keras` is."""
     if is_of_other(model):
         raise TypeError(_mismatch(f"This {what}", "the model"))
 
 
 def check_value(argument: str, value: Any) -> None:
-    """Checks that the value of an argument is not an object of the other Keras.
-
-    Raises:
-        TypeError: If it is.
-    """
+    """Checks that the value of an argument is not an object of the other Keras."""
     if is_of_other(value):
         raise TypeError(
             f"`{argument}` must be an object of {name()}, which `tf.keras` is. "
@@ -140,20 +114,12 @@ class CheckedCalls:
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
-        """Initialises the object, see the base class.
-
-        Raises:
-            ValueError: If Keras has another backend than TensorFlow.
-        """
+        """Initialises the object, see the base class."""
         check_backend(type(self).__name__)
         super().__init__(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the object, see the base class.
-
-        Raises:
-            TypeError: If a model of the other Keras calls it.
-        """
+        """Calls the object, see the base class."""
         check_caller(type(self).__name__)
         return super().__call__(*args, **kwargs)  # type: ignore[misc]
 
@@ -162,11 +128,7 @@ class Callback(tf.keras.callbacks.Callback):
     """Base of callbacks that refuse a model of the other Keras."""
 
     def set_model(self, model: Any) -> None:
-        """Sets the model.
-
-        Raises:
-            TypeError: If the model is of the other Keras.
-        """
+        """Sets the model."""
         check_model(type(self).__name__, model)
         super().set_model(model)
 
@@ -175,12 +137,8 @@ def reduced(losses: tf.Tensor, weights: tf.Tensor | None, reduction: Any) -> tf.
     """Weights and reduces losses as Keras 3 does, in their own type.
 
     Keras 3 itself would compute in its `floatx` even if scores are float64, and apply a
-    mask of the scores, although here labels mark padding.
-
-    Args:
-        losses: the losses, `[batch, 1]` or `[batch, list]`.
-        weights: their weights, of the same shape; None if all are 1.
-        reduction: a reduction of Keras 3.
+    mask of the scores, although here labels mark padding. The losses, and the weights
+    unless they are None, are `[batch, 1]` or `[batch, list]`.
     """
     if weights is not None:
         losses *= weights

@@ -12,19 +12,11 @@ Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 
 
 def find_files(paths: Paths) -> list[str]:
-    """Expands patterns; every one must match.
+    """Expands paths and patterns; every one must match.
 
-    Args:
-        paths: a path, a pattern such as `data/*.txt`, several of them separated by
-            commas, or an iterable of those, on any file system that `tf.io.gfile`
-            knows.
-
-    Returns:
-        At least one file; those that match a pattern are sorted.
-
-    Raises:
-        FileNotFoundError: If a path or pattern matches no file.
-        IsADirectoryError: If it matches a directory.
+    `paths` is a path, a pattern such as `data/*.txt`, several of them separated by
+    commas, or an iterable of those, on any file system that `tf.io.gfile` knows. The
+    files that match a pattern are sorted.
 
     Examples:
         >>> import os, tempfile

@@ -36,12 +36,9 @@ def fingerprint(texts: tf.Tensor) -> tf.Tensor:
 
 
 def several(ids: tf.Tensor) -> tf.Tensor:
-    """Returns the ids of the values of items, with `FILL` for those that are missing.
+    """Returns the ids `[..., width]` of values, with `FILL` for those that are missing.
 
     Only an item without a value keeps `MISSING`, in the first place.
-
-    Args:
-        ids: the ids of the values, `[..., width]`.
     """
     if ids.shape[-1] == 1:
         return ids
@@ -53,13 +50,10 @@ def several(ids: tf.Tensor) -> tf.Tensor:
 
 
 def words(texts: tf.Tensor) -> tf.RaggedTensor:
-    r"""Returns the words of texts, `[texts, (words)]`, in lower case.
+    r"""Returns the words of UTF-8 texts, `[texts, (words)]`, in lower case.
 
     A word is a run of letters, marks and digits, or a Chinese or Japanese character.
     What is not UTF-8 separates words.
-
-    Args:
-        texts: UTF-8 texts, `[texts]`.
 
     Examples:
         >>> words(tf.constant(["Wi-Fi 6 für Café", "東京 tower", "..."])).to_list()
@@ -86,10 +80,8 @@ def _replaced(texts: tf.Tensor, **options: bool) -> tf.Tensor:
 def parts_of(values: tf.RaggedTensor, kind: str) -> tf.RaggedTensor:
     """Returns what has an id: the values of a category, or the words of a text.
 
-    Args:
-        values: texts or integers, `[items, (values)]`. The values of a text are joined.
-            Empty texts are no values.
-        kind: 'category' or 'text'.
+    Values are texts or integers, `[items, (values)]`. Those of a text are joined, and
+    empty texts are no values.
     """
     if values.dtype == tf.int64:
         values = values.with_flat_values(tf.strings.as_string(values.flat_values))
@@ -99,14 +91,10 @@ def parts_of(values: tf.RaggedTensor, kind: str) -> tf.RaggedTensor:
 
 
 def ids_of(parts: tf.RaggedTensor, width: int, kind: str) -> tf.Tensor:
-    """Returns the ids of a category or text, `[items, width]`.
+    """Returns the ids of a category or text, `[items, width]`, from its `parts_of`.
 
-    Args:
-        parts: what `parts_of` returned. Those beyond the width are left out, but an
-            item with two values of a category of one is an error
-            (`tf.errors.InvalidArgumentError`).
-        width: how many ids there are.
-        kind: 'category' or 'text'.
+    Parts beyond the width are left out, but an item with two values of a category of
+    width one is an error (`tf.errors.InvalidArgumentError`).
     """
     if kind == "category" and width == 1:
         single = tf.debugging.assert_less(
@@ -124,14 +112,9 @@ def ids_and_faults(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the ids of values, and how much of them is not used as it is.
 
-    Args:
-        values: see `parts_of`.
-        width: how many ids there are.
-        kind: 'category' or 'text'.
-
-    Returns:
-        The ids `[items, width]`, and two numbers `[2]`: how many items have more values
-        or words than are used, and how many values of a text are not UTF-8.
+    The values are as for `parts_of`, and the ids `[items, width]`. Two numbers `[2]`
+    say how many items have more values or words than are used, and how many values of a
+    text are not UTF-8.
     """
     parts, invalid = parts_of(values, kind), tf.constant(0, tf.int64)
     if kind == "text" and values.dtype == tf.string:
@@ -149,12 +132,7 @@ def of_values(texts: list[bytes]) -> np.ndarray:
 def of_texts(
     texts: Sequence[bytes], width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the ids of texts in memory, their numbers of words, and which are wrong.
-
-    Args:
-        texts: the texts, of which those are wrong that are not UTF-8.
-        width: how many ids a text has.
-    """
+    """Returns the ids of texts, their numbers of words, and which are not UTF-8."""
     given = tf.constant(np.array(texts, object), tf.string, [len(texts)])
     parts = words(given)
     invalid = tf.not_equal(given, _replaced(given)).numpy()

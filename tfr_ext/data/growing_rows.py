@@ -38,19 +38,11 @@ class GrowingRows:
         self.width = width
 
     def append(self, rows: np.ndarray) -> None:
-        """Adds rows.
-
-        Args:
-            rows: float32 features `[count, width]`.
-        """
+        """Adds rows, float32 features `[count, width]`."""
         self.add(len(rows))[:] = rows
 
     def add(self, count: int) -> np.ndarray:
-        """Adds rows of zeros, and returns them.
-
-        Returns:
-            A view `[count, width]`, which must not be used after the next change.
-        """
+        """Returns a view of rows of zeros that it adds, valid until the next change."""
         self.num_rows += count
         size = 4 * self.num_rows * self.width
         if size > (0 if self._held is None else len(self._held)):

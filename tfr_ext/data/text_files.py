@@ -65,16 +65,7 @@ def is_pipe(path: str) -> bool:
 
 
 def open_binary(path: str) -> Any:
-    """Opens a file to read its bytes.
-
-    Args:
-        path: a file, on any file system that `tf.io.gfile` knows, or a named pipe. For
-            a pipe other than standard input, a line on standard error says that this
-            waits until something is written to it.
-
-    Raises:
-        OSError: If a local file cannot be opened.
-    """
+    """Opens a file, on any file system that `tf.io.gfile` knows, to read its bytes."""
     if "://" in path:
         return tf.io.gfile.GFile(path, "rb")
     if is_pipe(path) and path != STANDARD_INPUT:
@@ -96,12 +87,7 @@ def is_packed(path: str) -> bool:
 def open_unpacked(path: str) -> Iterator[Any]:
     """Opens a file to read its bytes, decompressed if gzip, bzip2 or xz packed it.
 
-    Args:
-        path: as of `open_binary`.
-
-    Raises:
-        DataFormatError: If zip or zstd packed it; on reading, if it is damaged.
-        OSError: If a local file cannot be opened.
+    A damaged file raises a DataFormatError only when the damage is read.
     """
     with open_binary(path) as file:
         raw = file
@@ -135,19 +121,10 @@ def read_pieces(
 ) -> Iterator[tuple[int, bytes]]:
     """Yields the text of a file in pieces that end with a line feed.
 
-    Args:
-        path: the file; what `open_unpacked` can unpack is unpacked.
-        start: the byte to begin at, 0 in a packed file.
-        end: the byte to end before; None for the end of the file.
-        first_line: number of the line at `start`.
-
-    Yields:
-        The number of the first line of a piece, and the piece, which has no byte order
-        mark.
-
-    Raises:
-        DataFormatError: As `open_unpacked`, or if the text is UTF-16 or UTF-32, or a
-            line has more than `MAX_LINE_BYTES`.
+    Before each piece comes the number of its first line. The file is unpacked as by
+    `open_unpacked`, and its byte order mark left out. The pieces begin at the byte
+    `start`, 0 in a packed file, which is in line `first_line`, and end before the byte
+    `end`.
     """
     line = first_line
     with open_unpacked(path) as file:
@@ -192,17 +169,9 @@ def read_pieces(
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
-    r"""Yields the lines of a text file, numbered from 1.
+    r"""Yields the lines of a text file, numbered from 1, without their ends.
 
-    Args:
-        path: the file; what `open_unpacked` can unpack is unpacked.
-
-    Yields:
-        The number of a line, and its text without the end of the line.
-
-    Raises:
-        DataFormatError: As `read_pieces`, or if the text is not UTF-8 or has a NUL
-            byte.
+    What `open_unpacked` can unpack is unpacked.
 
     Examples:
         >>> import os, tempfile
@@ -229,11 +198,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: str) -> str:
-    """Returns the text of a small file, without a byte order mark.
-
-    Raises:
-        DataFormatError: If it is not UTF-8.
-    """
+    """Returns the text of a small file in UTF-8, without a byte order mark."""
     with open_binary(path) as file:
         content = file.read()
     _check_encoding(content, path)
@@ -260,11 +225,7 @@ def words(line: str) -> list[str]:
 
 
 def check_word(word: str, what: str) -> str:
-    """Returns a text if it is one word.
-
-    Raises:
-        ValueError: If it is empty, or contains an ASCII blank or control character.
-    """
+    """Returns a text if it is one word, without ASCII blanks and control characters."""
     if not word or _NOT_IN_A_WORD.search(word):
         shown = word if len(word) <= 40 else word[:40] + "..."
         raise ValueError(
@@ -274,11 +235,7 @@ def check_word(word: str, what: str) -> str:
 
 
 def check_name(name: str, what: str) -> str:
-    """Returns the name of a query or document if files can hold it.
-
-    Raises:
-        ValueError: If it is empty, or UTF-8 cannot hold it.
-    """
+    """Returns the name of a query or document if files can hold it."""
     try:
         if name.encode():
             return name

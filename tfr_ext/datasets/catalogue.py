@@ -24,12 +24,7 @@ _INSTALL = (
 
 
 def import_tfds() -> Any:
-    """Returns the module `tensorflow_datasets`.
-
-    Raises:
-        ImportError: If it is not installed, or not complete: a package that it needs is
-            missing, or has a version that does not work with it.
-    """
+    """Returns `tensorflow_datasets`; an ImportError says how to install it."""
     try:
         tfds = importlib.import_module("tensorflow_datasets")
         # TFDS needs this when a data set is first used, and pip does not know.

@@ -58,12 +58,7 @@ class StoredLists:
 
 
 def stored_lists(builder: Any, split: str) -> StoredLists:
-    """Returns the lists of a split.
-
-    Args:
-        builder: as `prepare` returns it.
-        split: a split of the data set, or a part of one.
-    """
+    """Returns the lists of a split, or a part of one, of a builder from `prepare`."""
     names = [FEATURES, LABEL, QUERY_ID]
     names += [name for name in _OTHERS if name in builder.info.features]
     codecs = [(name, _codec(builder.info.features[name])) for name in names]
@@ -91,13 +86,9 @@ def stored_lists(builder: Any, split: str) -> StoredLists:
 
 @dataclasses.dataclass(frozen=True)
 class _Codec:
-    """How the values of a feature are stored.
+    """How the values of a feature are stored, `width` of them for each item.
 
-    Attributes:
-        spec: what `tf.io.parse_example` takes.
-        dtype: of the values, where they are stored as bytes.
-        compression: of these bytes.
-        width: number of values of an item.
+    With a `dtype`, they are stored as bytes. `spec` is for `tf.io.parse_example`.
     """
 
     spec: Any

@@ -18,14 +18,7 @@ def dataset_info(
     num_grades: int | None = None,
     **description: Any,
 ) -> tfds.core.DatasetInfo:
-    """Returns the description of a data set, in the schema of TFDS's own for ranking.
-
-    Args:
-        builder: the builder.
-        num_features: width of `float_features`.
-        num_grades: width of `label_distribution`; None if there is none.
-        **description: further arguments of `tfds.core.DatasetInfo`.
-    """
+    """Describes a data set, in the schema of TFDS's own for ranking."""
 
     def array(*shape: int | None) -> tfds.features.Tensor:
         # Bytes are written ten times as fast as a list of numbers.
@@ -52,9 +45,7 @@ def dataset_info(
 def examples(lists: RankingLists) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields lists, numbered, as TFDS writes them.
 
-    Args:
-        lists: the lists. Documents without a name are named after the query and their
-            position, as in a TREC run.
+    Unnamed documents are named after the query and their position, as in a TREC run.
     """
     for q, query in enumerate(lists.query_ids):
         items = slice(lists.row_splits[q], lists.row_splits[q + 1])
@@ -74,16 +65,7 @@ def examples(lists: RankingLists) -> Iterator[tuple[int, dict[str, Any]]]:
 def find_files(
     builder: Any, manual_dir: epath.Path, expected: Sequence[Sequence[str]]
 ) -> list[epath.Path]:
-    """Returns where files are.
-
-    Args:
-        builder: the builder that needs them.
-        manual_dir: the directory of downloaded files.
-        expected: the possible names of each file, of which one is enough.
-
-    Raises:
-        FileNotFoundError: If files are missing; the message names all of them.
-    """
+    """Returns where files are in `manual_dir`, each under one of its expected names."""
     found, missing = [], []
     for candidates in expected:
         there = [

@@ -34,26 +34,14 @@ _LETOR4 = """
 
 @dataclasses.dataclass
 class FoldConfig(tfds.core.BuilderConfig):
-    """One fold of a collection.
-
-    Attributes:
-        directory: where its files are, below `manual_dir`.
-        num_features: number of features.
-    """
+    """One fold of a collection, with its files in `directory`, below `manual_dir`."""
 
     directory: str = ""
     num_features: int = 0
 
 
 def folds(prefix: str, directory: str, num_features: int, of: str) -> list[FoldConfig]:
-    """Returns the configurations of the five folds of a collection.
-
-    Args:
-        prefix: what the names begin with.
-        directory: directory of the collection, below `manual_dir`.
-        num_features: number of features.
-        of: what the collection is, in words.
-    """
+    """Returns the configurations of the five folds of a collection."""
     return [
         FoldConfig(
             name=f"{prefix}fold{fold}",
@@ -68,13 +56,7 @@ def folds(prefix: str, directory: str, num_features: int, of: str) -> list[FoldC
 class LetorFolds(  # type: ignore[call-arg]
     tfds.core.GeneratorBasedBuilder, skip_registration=True
 ):
-    """A builder from `FoldN/train.txt`, `vali.txt` and `test.txt`.
-
-    Attributes:
-        DESCRIPTION: the collection, in words.
-        CITATION: BibTeX of its paper.
-        HOMEPAGE: where it comes from.
-    """
+    """A builder from `FoldN/train.txt`, `vali.txt` and `test.txt`."""
 
     DESCRIPTION = ""
     CITATION = ""

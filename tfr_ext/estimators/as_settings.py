@@ -36,14 +36,7 @@ _WORDS = {
 
 
 def training_config(params: Mapping[str, Any]) -> TrainingConfig:
-    """Returns settings of training.
-
-    Args:
-        params: the parameters of a `Ranker`.
-
-    Raises:
-        ValueError: If a parameter is out of its range.
-    """
+    """Returns the settings of training for the parameters of a `Ranker`."""
     values: dict[str, Any] = {
         _RENAMED.get(name, name): value
         for name, value in params.items()
@@ -94,11 +87,7 @@ def _other_settings(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @contextlib.contextmanager
 def in_words(words: Mapping[str, str] = _WORDS) -> Iterator[None]:
-    """Puts the names of parameters into the messages of errors.
-
-    Args:
-        words: names that the errors may have, and what they are here.
-    """
+    """Replaces names in the messages of errors by those that `words` gives them."""
     try:
         yield
     except ValueError as error:
@@ -111,14 +100,7 @@ def in_words(words: Mapping[str, str] = _WORDS) -> Iterator[None]:
 
 
 def check_single_items(estimator: Any) -> None:
-    """Checks that the score of an item does not depend on its list.
-
-    Args:
-        estimator: a fitted `Ranker`.
-
-    Raises:
-        ValueError: If a layer of its model looks across the list.
-    """
+    """Checks that a fitted `Ranker` scores each item independently of its list."""
     if layers.declares_across_lists(estimator.model_):
         model = training_config(estimator.params_).model
         causes = {

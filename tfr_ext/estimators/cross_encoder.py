@@ -388,11 +388,7 @@ class CrossEncoder:
 
 
 def _texts(frame: Any, name: str) -> list[str]:
-    """Returns the texts of a column.
-
-    Raises:
-        ValueError: If one is missing.
-    """
+    """Returns the texts of a column, none of which may be missing."""
     found = list(frame[name])
     for row, text in enumerate(found):
         if not isinstance(text, str):

@@ -25,10 +25,6 @@ def divided(frame: Any, share: float, rng: np.random.Generator) -> tuple[Rows, R
     """Returns the rows of each query to train on, and of each that is held out.
 
     Queries without relevant documents, or without others, say nothing to either.
-
-    Raises:
-        ValueError: If a column is missing, a label is negative or not finite, or there
-            are fewer than two queries.
     """
     lacking = [x for x in _COLUMNS if x not in frame]
     if lacking:
@@ -61,16 +57,10 @@ def dataset(
     rng: np.random.Generator,
     pad: int = 0,
 ) -> tf.data.Dataset:
-    """Returns a list of each query, drawn anew in each epoch.
+    """Returns a list of each query of `rows`, drawn anew in each epoch.
 
-    Args:
-        tokens: those of each row.
-        labels: the label of each row.
-        rows: the rows of each query.
-        sizes: how many relevant documents a list has at most, and how many others, or
-            more if relevant ones lack.
-        rng: draws.
-        pad: the token of padding.
+    A list has at most `sizes[0]` relevant documents, and others up to `sum(sizes)` in
+    all.
     """
     size = sum(sizes)
 
@@ -99,10 +89,7 @@ def dataset(
 class BestEpoch(which_keras.Callback):
     """Measures each epoch on lists that are held out, and keeps the best weights.
 
-    Attributes:
-        history: the loss and the metric of each epoch.
-        best_epoch: the best one, counted from 1.
-        weights: those of the best one.
+    `best_epoch` is counted from 1.
     """
 
     def __init__(
@@ -117,15 +104,8 @@ class BestEpoch(which_keras.Callback):
     ):
         """Initialises the callback.
 
-        Args:
-            score: returns the scores of pairs, by their tokens.
-            tokens: those of each row.
-            labels: the label of each row.
-            rows: the rows of each query that is held out.
-            monitor: the metric.
-            patience: epochs without a better one after which training stops; 0 for
-                never.
-            is_told: whether each epoch is printed.
+        `rows` has the rows of each query that is held out. Training stops after
+        `patience` epochs without a better one; 0 is for never.
         """
         super().__init__()
         held = np.concatenate(rows)
@@ -141,11 +121,7 @@ class BestEpoch(which_keras.Callback):
         self.best_epoch, self.weights = 0, list[np.ndarray]()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Measures the epoch.
-
-        Raises:
-            ValueError: If scores are not finite, and no epoch before had others.
-        """
+        """Measures the epoch, and keeps its weights if it is the best so far."""
         scores = self._score(self._tokens)
         if not np.isfinite(scores).all():
             said = f"Scores are not finite after epoch {epoch + 1}"

@@ -349,11 +349,7 @@ class Ranker(Measured, BaseEstimator):
         return saved.state(vars(self))
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `__getstate__` returned.
-
-        Raises:
-            ValueError: If the model cannot be loaded, and other versions pickled it.
-        """
+        """Restores the state that `__getstate__` returned."""
         self.__dict__.update(saved.restored(state))
 
     def __sklearn_tags__(self) -> Any:

@@ -44,13 +44,8 @@ def taken(X: Any, name: str = "X") -> Any:
 def query_of(X: Any, query: str | int | None, given: bool = False) -> str | None:
     """Returns the column of the queries, if there is one.
 
-    Args:
-        X: features, as `taken` returns them.
-        query: the column that a data frame must have, or None.
-        given: whether the queries are given otherwise, and it need not.
-
-    Raises:
-        ValueError: If a data frame lacks the column.
+    A data frame, as `taken` returns it, must have the column `query`, unless the
+    queries are `given` otherwise.
     """
     if query is None or not frames.is_frame(X):
         return None
@@ -85,26 +80,11 @@ def lists(
 ) -> RankingLists:
     """Returns rows as lists.
 
-    Args:
-        X: features `[num_items, num_features]`.
-        y: labels, or None if nothing is judged.
-        group: number of rows of each query.
-        qid: the query of each row.
-        weight: weights, one per row or one per query.
-        query: the column of the queries of a data frame.
-        columns: the features of a data frame, in order; all other columns by default.
-        name: the name of `X` in messages, 'X' or 'eval_set'.
-        missing: whether features may be missing, and are then NaN.
-        categories: the columns of a data frame that are categories, or 'auto'.
-        texts: the columns of a data frame that are texts.
-        embeddings: the columns of a data frame that are embeddings.
-        context: the columns of a data frame that have one value a list.
-        spec: what the features are, if it is known.
-        text_words: how many words of a text are used.
-        embedding_inputs: whether the model takes the numbers of embeddings too.
-
-    Raises:
-        ValueError: If the arguments do not fit each other, or all weights are 0.
+    `weight` has a value per row or per query, and `y` is None if nothing is judged. Of
+    a data frame, `columns` are the features, in order: by default all columns other
+    than `query`. Some of them are `categories` (or 'auto'), `texts`, `embeddings` or,
+    with one value a list, `context`. With `missing`, features may be missing, and are
+    then NaN. Messages call `X` by `name`, 'X' or 'eval_set'.
     """
     words = {**_WORDS, **(_OF_EVAL_SET if name == "eval_set" else {})}
     with as_settings.in_words(words):
@@ -173,11 +153,7 @@ def lists(
 def of_kinds(
     data: DataConfig, texts: Sequence[str], embeddings: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the arguments of `lists` that are settings of some of the columns.
-
-    Raises:
-        ValueError: If one is given, and there are no such columns.
-    """
+    """Returns the arguments of `lists` that are settings of some of the columns."""
     check_kinds(data, texts, embeddings)
     inputs = bool(data.embedding_inputs)
     return {"text_words": data.text_words or TEXT_WORDS, "embedding_inputs": inputs}
@@ -210,11 +186,7 @@ def any_groups(X: Any, most: int = _ROWS) -> list[int]:
 
 
 def held_out(train: RankingLists, config: TrainingConfig) -> data_splits.Splits:
-    """Holds out a share of the queries for validation.
-
-    Raises:
-        ValueError: If there are too few queries, or the share is 0.
-    """
+    """Holds out a share of the queries for validation."""
     with as_settings.in_words():
         share = data_splits.held_out(config.data, ("train", "test"))
         parts = data_splits.hold_out(train.num_lists, share, config.data.random_seed)
@@ -225,13 +197,8 @@ def held_out(train: RankingLists, config: TrainingConfig) -> data_splits.Splits:
 def only_one(eval_set: Any, group: Any, qid: Any) -> tuple[Any, Any, Any, Any]:
     """Returns the features, labels, `group` and `qid` of the validation set.
 
-    Args:
-        eval_set: features and labels `(X, y)`, or a list of one such pair.
-        group: number of rows of each query, or a list with one such array.
-        qid: the query of each row, or a list with one such array.
-
-    Raises:
-        ValueError: If `eval_set` is neither.
+    `eval_set` is `(X, y)`, or a list of one such pair; `group` and `qid` may then be
+    lists of one, too.
     """
     if isinstance(eval_set, list) and len(eval_set) == 1:
         eval_set, group, qid = (

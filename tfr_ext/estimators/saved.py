@@ -31,12 +31,7 @@ _T = TypeVar("_T")
 
 
 def write(directory: str, ranker: Any) -> None:
-    """Writes the files of a fitted ranker.
-
-    Args:
-        directory: directory to which the files are written.
-        ranker: the ranker.
-    """
+    """Writes the files of a fitted ranker to a directory."""
     params = ranker.get_params()
     if isinstance(params.get("random_state"), np.random.RandomState):
         params["random_state"] = ranker.params_["random_state"]
@@ -112,11 +107,7 @@ def state(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the attributes of a ranker from its pickled state.
-
-    Raises:
-        ValueError: If the model cannot be loaded, and other versions pickled it.
-    """
+    """Returns the attributes of a ranker from its pickled state."""
     attributes = dict(state)
     if _VERSIONS in attributes:
         versions = attributes.pop(_VERSIONS)

@@ -27,12 +27,7 @@ ONE_SIDED = "one-sided"
 
 @dataclasses.dataclass(frozen=True)
 class Options(Settings):
-    """Options of a comparison of runs.
-
-    Attributes:
-        metrics: names such as 'ndcg_10'; by default those that all runs have.
-        seed: seed of the draws of the randomisation test.
-    """
+    """Options of a comparison of runs, by default in the metrics that all have."""
 
     metrics: Sequence[str] = ()
     test: str = setting(
@@ -84,11 +79,7 @@ class Options(Settings):
 
 
 def in_the_same_folds(runs: Sequence[Run]) -> list[Run]:
-    """Puts the folds of all runs into the order of the first run's folds.
-
-    Raises:
-        ValueError: If the runs have different queries or different folds.
-    """
+    """Puts the folds of all runs, which must be alike, into the first run's order."""
     first = runs[0]
     keys = [frozenset(fold[0].queries) for fold in first.folds]
     ordered = [first]
@@ -115,11 +106,7 @@ def in_the_same_folds(runs: Sequence[Run]) -> list[Run]:
 
 
 def metric_names(runs: Sequence[Run], wanted: Sequence[str] = ()) -> list[str]:
-    """Returns the names of the metrics to compare.
-
-    Raises:
-        ValueError: If a run lacks one of them, or there is none.
-    """
+    """Returns the metrics to compare: those `wanted`, or those that all runs have."""
     if not wanted:
         common = [m for m in runs[0].metrics if all(m in run.metrics for run in runs)]
         if not common:
@@ -160,9 +147,6 @@ def convention(
 
     Each collection may have a convention of its own, which is noted; what they agree on
     is returned.
-
-    Raises:
-        ValueError: If the conventions of two directories of a collection differ.
     """
     members = [member for run in runs for member in run.members]
     collections = list(dict.fromkeys(member.collection for member in members))

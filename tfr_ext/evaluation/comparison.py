@@ -26,11 +26,8 @@ class Result:
             the same number of seeds, at least two.
         best: whether no run has a better mean.
         p_value: p-value against the reference, corrected; None for the reference.
-        unadjusted: the same p-value without correction.
         significant: '', or 'better' or 'worse' than the reference.
         wins: queries on which the run is better than the reference.
-        ties: queries on which they are equal.
-        losses: queries on which it is worse.
         queries: number of queries that count for the metric.
         effect: the mean difference to the reference over all queries that count, with
             its 95 % interval and the t-test's two-sided p-value, uncorrected; None for
@@ -60,9 +57,6 @@ class Comparison:
     """The result of comparing runs.
 
     Attributes:
-        options: how they were compared.
-        metrics: the metrics compared.
-        runs: the runs.
         results: for each run, by name, its results by metric.
         references: for each metric, the name of the run that the others were tested
             against.
@@ -71,7 +65,6 @@ class Comparison:
         fold_means: for each metric, the means of the folds, `[runs, folds]`, NaN if no
             query counts.
         convention: what the metrics mean; None if no run states it.
-        notes: what readers should know about the comparison.
     """
 
     options: Options
@@ -147,23 +140,15 @@ def compare(
 ) -> Comparison:
     """Compares runs on the queries that all of them have.
 
-    A single run gets its means and their errors, and is not tested against anything.
+    Each run is given by its directories or `per_query.tsv` files, with folds and seeds
+    in any order. All must have the same queries in the same folds and, in a collection,
+    one convention. A single run gets its means and their errors, and is not tested
+    against anything.
 
     Runs on several collections, whose paths are `COLLECTION:PATH`, are pooled: means
     are over all queries rather than over folds, and the t-test is stratified, see
     `significance.effect`. The randomisation test draws a sign for each query, and so
     needs no strata.
-
-    Args:
-        runs: for each name, the directories of the run or its `per_query.tsv` files,
-            with folds and seeds in any order.
-        options: what to compare, and how.
-
-    Raises:
-        ValueError: If there are no runs, if they do not have the same queries in the
-            same folds, the same metrics and the same convention, or if an option names
-            something that does not exist.
-        OSError: If a file cannot be read.
     """
     if not runs:
         raise ValueError("A comparison needs at least one run. Received: none.")

@@ -126,9 +126,6 @@ def fused(
 def checked_weights(weights: Sequence[float], num_runs: int) -> tuple[float, ...]:
     """Returns weights of runs, whose sum is 1.
 
-    Raises:
-        ValueError: See `fused`.
-
     Examples:
         >>> checked_weights([3, 1], 2)
         (0.75, 0.25)
@@ -186,10 +183,7 @@ def weight_grid(num_runs: int) -> np.ndarray:
 class Choice:
     """Weights that were chosen on validation lists.
 
-    Attributes:
-        weights: the weight of each run; their sum is 1.
-        value: the mean of the metric with them.
-        tried: number of weights tried.
+    Their sum is 1, and `value` is the mean of the metric with them.
     """
 
     weights: tuple[float, ...]

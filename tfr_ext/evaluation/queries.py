@@ -161,11 +161,7 @@ def higher_is_better(name: str) -> bool:
 
 
 def need_max_label(names: Iterable[str]) -> bool:
-    """Returns whether one of the metrics depends on the highest grade.
-
-    Args:
-        names: names such as 'err_10'.
-    """
+    """Returns whether one of the metrics depends on the highest grade, as ERR does."""
     metrics = _metrics_by_name(names).values()
     return any(metric.needs_max_label() for metric in metrics)
 

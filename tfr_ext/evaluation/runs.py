@@ -36,10 +36,8 @@ class Evaluated:
     Attributes:
         path: its `per_query.tsv`.
         queries: the queries, in the order of the file.
-        values: the values of each metric, `[queries]`, NaN where a query does not
-            count.
+        values: of each metric, `[queries]`, NaN where a query does not count.
         convention: what `metrics.json` says about metrics and labels; None without it.
-        seed: the seed of the training, if known.
         history: each column of `history.tsv` except the epoch, `[epochs]`; empty
             without that file.
         collection: the collection, if the command line names some; its name and a
@@ -66,12 +64,7 @@ class Evaluated:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """All evaluations of one system.
-
-    Attributes:
-        name: its name.
-        folds: for each fold, the evaluations of its seeds.
-    """
+    """All evaluations of one system: for each fold, those of its seeds."""
 
     name: str
     folds: tuple[tuple[Evaluated, ...], ...]
@@ -283,9 +276,8 @@ def _read_table(
 ) -> tuple[list[str], dict[str, np.ndarray]]:
     """Reads a tab-separated file of numbers, whose first column is headed `key`.
 
-    Returns:
-        The cells of the first column, as `text_files.encoded_name` writes them, and the
-        other columns as numbers, NaN for empty cells.
+    Returns the cells of the first column, as `text_files.encoded_name` writes them, and
+    the other columns as numbers, NaN for empty cells.
     """
     lines = text_files.read_lines(path)
     header = next(lines, (1, ""))[1].split("\t")

@@ -63,10 +63,7 @@ def write_run(path: str, lists: RankingLists, scores: np.ndarray, tag: str) -> N
 def run_lines(
     lists: RankingLists, scores: np.ndarray, tag: str, topn: int | None = None
 ) -> Iterator[str]:
-    """Returns the lines of a TREC run, `topn` at most of each list if it is given.
-
-    The other arguments, and errors, are those of `write_run`.
-    """
+    """Returns the lines that `write_run` writes, at most `topn` of each list."""
     tag = text_files.encoded_name(text_files.check_word(tag, "the name of the run"))
     queries, names = QueryNames()(lists.query_ids), document_names(lists)
     splits = lists.row_splits.tolist()

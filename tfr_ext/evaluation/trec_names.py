@@ -19,14 +19,7 @@ class QueryNames:
         self._owners: dict[str, str] = {}
 
     def __call__(self, names: Iterable[str]) -> list[str]:
-        """Returns names as TREC files hold them.
-
-        Args:
-            names: the names; those of earlier calls may come again.
-
-        Raises:
-            ValueError: If a name is empty, or becomes what another one became.
-        """
+        """Returns names as TREC files hold them; those of earlier calls may recur."""
         found = []
         for name in names:
             text_files.check_name(name, "the name of a query")
@@ -41,21 +34,14 @@ class QueryNames:
         return found
 
     def check(self, lists: RankingLists) -> None:
-        """Checks that TREC files can hold the names of lists.
-
-        Raises:
-            ValueError: If they cannot hold one, or two queries become one.
-        """
+        """Checks that TREC files can hold the names of lists, no two queries alike."""
         self(lists.query_ids)
         for name in lists.doc_ids or ():
             text_files.check_name(name, "the name of a document")
 
 
 def item_names(lists: RankingLists) -> Sequence[str]:
-    """Returns the collection's own identifiers of the items.
-
-    If it has none, they are the query's name and the position, counted from 1.
-    """
+    """Returns the items' own identifiers or, without any, `QUERY-POSITION` (from 1)."""
     if lists.doc_ids is not None:
         return lists.doc_ids
     return [

@@ -20,14 +20,7 @@ Evaluate = Callable[[RankingLists, np.ndarray], float]
 
 @dataclasses.dataclass(frozen=True)
 class Boosted:
-    """A trained model.
-
-    Attributes:
-        booster: the model of its library, with the trees up to the best one.
-        train: the metric on the training lists after each tree.
-        valid: the same on the validation lists.
-        best: number of trees that are best in validation.
-    """
+    """A model with the `best` number of trees, and the metric after each tree grown."""
 
     booster: Any
     train: list[float]
@@ -45,20 +38,10 @@ def with_lightgbm(
     evaluate: Evaluate,
     codes: Codes | None = None,
 ) -> Boosted:
-    """Trains trees of LightGBM.
+    """Trains trees of LightGBM, and keeps those that are best by `evaluate` on `valid`.
 
-    Args:
-        config: the settings.
-        objective: the objective; None for LambdaMART.
-        params: parameters of LambdaMART.
-        seed: the seed.
-        train: lists to train on.
-        valid: lists that choose the number of trees.
-        evaluate: gives the metric that does.
-        codes: those of the categories, if there are any.
-
-    Raises:
-        FloatingPointError: If the gradients become NaN or infinite.
+    Without an `objective` they are those of LambdaMART, whose parameters are `params`.
+    Raises a FloatingPointError if the gradients become NaN or infinite.
     """
     lightgbm = gbm_model.imported("lightgbm")
     given = lightgbm_parameters(config, seed)
@@ -141,19 +124,10 @@ def with_catboost(
     evaluate: Evaluate,
     codes: Codes | None = None,
 ) -> Boosted:
-    """Trains trees with CatBoost's YetiRank.
+    """Trains trees with CatBoost's YetiRank, whose parameters are `params`.
 
     All trees are grown, and those after the best one dropped: CatBoost cannot stop by a
     metric that it does not know.
-
-    Args:
-        config: the settings.
-        params: parameters of YetiRank.
-        seed: the seed.
-        train: lists to train on.
-        valid: lists that choose the number of trees.
-        evaluate: gives the metric that does.
-        codes: those of the categories, if there are any.
     """
     catboost = gbm_model.imported("catboost")
     formatted = ";".join(f"{name}={value}" for name, value in params.items())
@@ -199,10 +173,8 @@ def with_catboost(
 def best_step(values: Iterable[float], patience: int) -> int:
     """Returns the number of the best step, counted from 1; the first of equals.
 
-    Args:
-        values: the value of each step, taken one by one.
-        patience: no more values are taken after this many without a better one; all are
-            if it is 0.
+    Values are taken one by one, and no more after `patience` of them without a better
+    one; all are if it is 0.
 
     Examples:
         >>> best_step([0.3, 0.5, 0.4, 0.4, 0.9], patience=2), best_step([1, 2, 0, 3], 0)

@@ -133,11 +133,7 @@ class GbmConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If a setting is wrong, or two settings do not fit each other.
-        """
+        """Checks the settings, and that they fit each other."""
         super().__post_init__()
         if self.data.stream:
             raise ValueError(

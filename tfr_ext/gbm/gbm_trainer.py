@@ -127,11 +127,7 @@ def train(config: GbmConfig, splits: data_splits.Splits | None = None) -> GbmRes
 
 
 def check(config: GbmConfig) -> None:
-    """Checks the settings that need no data.
-
-    Raises:
-        ValueError: If a setting is wrong, or two settings do not fit each other.
-    """
+    """Checks the settings that need no data."""
     _objective(config, _with_max_label(config, 1.0))
     convention = config.evaluation.convention()
     names = queries.parse_names(config.evaluation.metrics)
@@ -140,22 +136,12 @@ def check(config: GbmConfig) -> None:
 
 
 def check_data(config: GbmConfig) -> None:
-    """Reads the data as training does, and checks that it fits the settings.
-
-    Raises:
-        ValueError: If it does not fit, or has errors.
-        OSError: If it cannot be read.
-    """
+    """Reads the data as training does, and checks that it fits the settings."""
     _check_labels(config, data_splits.load(data_splits.with_missing(config.data)))
 
 
 def run_directory(config: GbmConfig, in_memory: bool = False) -> RunDirectory:
-    """Returns the directory of a run, which keeps nothing before it is finished.
-
-    Args:
-        config: the settings, with `model_dir`.
-        in_memory: see `RunDirectory`.
-    """
+    """Returns the directory of a run, which keeps nothing before it is finished."""
     return RunDirectory(config, in_memory, _FILES)
 
 

@@ -92,10 +92,7 @@ class RankingLoss(tf.keras.losses.Loss, metaclass=abc.ABCMeta):
     ) -> tf.Tensor:
         """Returns the factors of the losses, in the shape that `compute` returns.
 
-        Args:
-            labels: labels, 0 at padding, `[batch, list]`.
-            mask: True at real items, `[batch, list]`.
-            weights: `[batch, list]` weights, 0 at padding.
+        All arguments are `[batch, list]`; labels and weights are 0 at padding.
         """
 
     def _have_only(self, items: tf.Tensor) -> tf.Tensor:

@@ -230,9 +230,8 @@ def _centered(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the centred items and their statistics, without a gradient of these.
 
-    Returns:
-        The items less a mean in float32; the mean of these, which would be 0 without
-        rounding; the mean; the variance; and its inverse root.
+    They are the items less a mean in float32, the mean of these, which would be 0
+    without rounding, the mean, the variance, and its inverse root.
     """
     count = tf.cast(tf.shape(x)[0], x.dtype)
 
@@ -315,8 +314,7 @@ def _backwards(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns terms of the gradient of the items that come from the statistics.
 
-    Returns:
-        The factor of the centred items, which is added, and a shift to subtract.
+    They are a factor of the centred items, which is added, and a shift to subtract.
     """
     count = tf.cast(tf.shape(x)[0], x.dtype)
     slope = -scale * inverse * tf.math.divide_no_nan(of_gamma, count)

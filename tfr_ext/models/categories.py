@@ -263,12 +263,7 @@ def describe(
 def unseen(
     lists: RankingLists, known: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns how many values of each feature its vocabulary lacks, of how many.
-
-    Args:
-        lists: the lists.
-        known: the sorted ids of each vocabulary.
-    """
+    """Returns how many values of each feature its sorted ids lack, and of how many."""
     found = {}
     for feature, ids in columns(lists):
         values = ids[ids >= 0]

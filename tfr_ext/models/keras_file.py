@@ -44,11 +44,8 @@ def versions() -> dict[str, str]:
 def other_versions(saved: Mapping[str, Any]) -> str:
     """Returns why versions prevent loading a saved model, and what to do.
 
-    Args:
-        saved: what `versions` returned when it was saved.
-
-    Returns:
-        The end of a sentence about the model; empty if the versions are the same.
+    `saved` is what `versions` returned when it was saved. The text ends a sentence
+    about the model, and is empty if the versions are the same.
 
     Examples:
         >>> other_versions(versions())

@@ -197,12 +197,7 @@ class ResumableDraws(tf.keras.layers.Layer):
     """
 
     def __init__(self, seed: int, **kwargs: Any):
-        """Initialises the layer.
-
-        Args:
-            seed: seed of the draws; the layers of a model should have different seeds.
-            **kwargs: arguments of `tf.keras.layers.Layer`.
-        """
+        """Takes a seed, which should differ from those of the model's other layers."""
         super().__init__(**kwargs)
         self._seed = seed
 
@@ -289,11 +284,7 @@ class Sum(tf.keras.layers.Layer):
     """
 
     def __init__(self, **kwargs: Any):
-        """Initialises the layer.
-
-        Args:
-            **kwargs: arguments of `tf.keras.layers.Layer`.
-        """
+        """Initialises the layer."""
         super().__init__(**kwargs)
         self.supports_masking = True
 
@@ -309,11 +300,7 @@ class Sum(tf.keras.layers.Layer):
 
 
 def all_layers(model: object) -> list[Any]:
-    """Returns the layers of a model, including those of nested models.
-
-    Args:
-        model: a model, or anything else with `layers`.
-    """
+    """Returns the layers of a model, or of anything with `layers`, nested ones too."""
     found: list[Any] = []
     for layer in getattr(model, "layers", None) or ():
         found += [layer, *all_layers(layer)]
@@ -321,13 +308,7 @@ def all_layers(model: object) -> list[Any]:
 
 
 def declares_across_lists(model: object) -> bool:
-    """Returns whether a layer of a model declares that an output needs its list.
-
-    Such a layer has an attribute `ACROSS_LISTS` that is true.
-
-    Args:
-        model: a model, or anything else with `layers`.
-    """
+    """Returns whether a layer's `ACROSS_LISTS` says that an output needs its list."""
     return any(getattr(layer, "ACROSS_LISTS", False) for layer in all_layers(model))
 
 

@@ -20,11 +20,7 @@ INITIALIZERS = ["glorot", "pytorch"]
 
 
 def sizes(argument: str, values: Sequence[int]) -> list[int]:
-    """Returns the sizes of layers as a list.
-
-    Raises:
-        ValueError: If one is not a positive integer.
-    """
+    """Returns the sizes of layers as a list; each must be a positive integer."""
 
     def size(argument: str, value: Any) -> int:
         return checks.at_least(argument, value, 1)

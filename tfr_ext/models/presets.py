@@ -26,8 +26,6 @@ class Preset:
     """A scorer with defaults.
 
     Attributes:
-        about: what it is.
-        scorer: its class.
         defaults: the value of each option that the preset decides. An option of other
             presets that is missing here has no effect with this one.
         fixed: names of the options that keep their default.
@@ -123,12 +121,7 @@ OPTIONS = tuple(sorted({name for p in PRESETS.values() for name in p.defaults}))
 def completed(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options of a preset, completed by its defaults.
 
-    Args:
-        model: name of the preset.
-        options: the value of each of `OPTIONS`; None if it is not given.
-
-    Raises:
-        ValueError: If an option is given that has no effect with this preset.
+    `options` has a value for each of `OPTIONS`: None for those that are not given.
 
     Examples:
         >>> given = {**dict.fromkeys(OPTIONS), "hidden_sizes": (64,)}
@@ -157,15 +150,7 @@ def completed(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scorer(model: str, options: Mapping[str, Any], **others: Any) -> Scorer:
-    """Returns a new scorer.
-
-    Args:
-        model: name of the preset.
-        options: see `completed`.
-        **others: other arguments of the scorer.
-
-    Raises:
-        ValueError: If an argument is out of range, or has no effect.
+    """Returns a new scorer of a preset, with `options` as `completed` takes them.
 
     Examples:
         >>> found = scorer("linear", dict.fromkeys(OPTIONS), seed=1)

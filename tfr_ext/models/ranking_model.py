@@ -77,10 +77,7 @@ class RankingModel(tf.keras.Model):
 
 
 def _for_workers(logs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the results of a step in the form that Keras 3 needs for several workers.
-
-    It takes the mean over the first axis then, which scalars do not have.
-    """
+    """Adds the first axis over which Keras 3 takes the mean for several workers."""
     strategy = tf.distribute.get_strategy()
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return logs

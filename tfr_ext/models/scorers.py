@@ -53,15 +53,9 @@ class ItemScorer(abc.ABC):
     ) -> tf.Tensor:
         """Scores the real items of all lists.
 
-        If there are several outputs per item, all are scattered.
-
-        Args:
-            context_features: features of the lists, `[batch, ...]`.
-            example_features: features of the items, `[batch, list, ...]`.
-            mask: True at real items, `[batch, list]`.
-
-        Returns:
-            Scores `[batch, list]`, or `[batch, list, outputs]` for several outputs.
+        Features of lists are `[batch, ...]`, and those of items `[batch, list, ...]`.
+        The mask, `[batch, list]`, is True at real items. Scores are `[batch, list]`, or
+        `[batch, list, outputs]` for several outputs.
         """
         # Features stay in float32 under any precision policy, as float16 ends at
         # 65,504.
@@ -78,16 +72,11 @@ class ItemScorer(abc.ABC):
     def _score_items(
         self, context_features: Features, example_features: Features, mask: tf.Tensor
     ) -> tf.Tensor:
-        """Scores the items of all lists.
+        """Scores the items of all lists: `[items, 1]`, or `[items, outputs]`.
 
-        Args:
-            context_features: features of the list of each item, `[items, ...]`.
-            example_features: features of the items, `[items, ...]`.
-            mask: True at real items, `[batch, list]`; the items are those of the
-                lists one after the other, without padding if `compact`.
-
-        Returns:
-            Scores `[items, 1]`, or `[items, outputs]`.
+        Features, of each item and of its list, are `[items, ...]`: the lists one after
+        the other, without padding if `compact`. The mask, `[batch, list]`, is True at
+        real items.
         """
 
 
@@ -109,12 +98,7 @@ class CompactScorer(ItemScorer):
     def _score_flattened(
         self, context_features: Features, example_features: Features
     ) -> tf.Tensor:
-        """Scores items one by one.
+        """Scores items one by one: `[items, 1]`, or `[items, outputs]`.
 
-        Args:
-            context_features: features of the list of each item, `[items, ...]`.
-            example_features: features of the items, `[items, ...]`.
-
-        Returns:
-            Scores `[items, 1]`, or `[items, outputs]`.
+        Features, of each item and of its list, are `[items, ...]`.
         """

@@ -161,18 +161,10 @@ def attend(
 ) -> tf.Tensor:
     """Returns dot-product attention, `softmax(Q K^T / sqrt(size)) V` of each head.
 
+    They and the result are `[batch, list, heads, size]`. The mask, `[batch, list]`, is
+    True at the items to which others attend; a list without any gets 0.
     Weights are float32 in any precision. They are computed for as many queries at a
     time as `tfr_ext.core.blocks` says, in both passes, with a gradient written by hand.
-
-    Args:
-        queries: `[batch, list, heads, size]`.
-        keys: as queries.
-        values: as queries.
-        mask: True at the items to which others attend, `[batch, list]`. A list
-            without any gets 0.
-
-    Returns:
-        The attended values, `[batch, list, heads, size]`.
     """
     num_heads, size = queries.shape[2], queries.shape[3]
     scale = 1.0 / math.sqrt(size)

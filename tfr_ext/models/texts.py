@@ -28,12 +28,9 @@ def matches(query: tf.Tensor, text: tf.Tensor, query_idf: tf.Tensor) -> tf.Tenso
 
     Of the query's words that the item has, it returns the number and the sum of the
     idf: over those of all words of the query, and over the number of the item's words.
-    All are 0 if the query or the item has no words.
-
-    Args:
-        query: ids of the words of each list, `[batch, words]`; negative ones are none.
-        text: ids of the words of each item, `[batch, list, words]`.
-        query_idf: the idf of each word of the query, `[batch, words]`.
+    All are 0 if the query or the item has no words. Words are ids, and negative ones
+    are none: those of queries and their idf are `[batch, words]`, and those of items
+    `[batch, list, words]`.
 
     Examples:
         >>> query, text = tf.constant([[7, 8]]), tf.constant([[[8, 5, -2]]])
@@ -57,10 +54,8 @@ def matches(query: tf.Tensor, text: tf.Tensor, query_idf: tf.Tensor) -> tf.Tenso
 def idf(vocabulary: Vocabulary | None, size: int = 1) -> np.ndarray:
     """Returns `log(1 + (n - df + .5) / (df + .5))` of each word, and then of others.
 
-    Args:
-        vocabulary: its `counts` are `df`, how many of `n` items have the word; if it is
-            empty or left out, all are 0.
-        size: how many words that are then.
+    The vocabulary's `counts` are `df`, how many of `n` items have the word. If it is
+    empty or None, there are `size` words, and all are 0.
     """
     if vocabulary is None or not len(vocabulary.keys):
         return np.zeros(size + 1, np.float32)

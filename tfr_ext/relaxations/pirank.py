@@ -157,13 +157,8 @@ def tree_shape(
 ) -> list[masked.Size]:
     """Returns the branching factors of a tree for lists of a given size.
 
-    Args:
-        size: the list size.
-        depth: the number of factors.
-        branching: the desired factors; close to `size ** (1 / depth)` by default.
-
-    Returns:
-        Factors from the leaves to the root, whose product is at least `size`.
+    They go from the leaves to the root, and their product is at least `size`. Each is
+    close to `size ** (1 / depth)` by default.
 
     Examples:
         >>> tree_shape(1000, 3), tree_shape(7, 2), tree_shape(30, 2, [4, 5])

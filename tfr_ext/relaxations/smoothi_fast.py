@@ -136,11 +136,8 @@ def _rows(
     """Runs the recursion for `count` rows, from `product` on.
 
     On a CPU, many small operations cost less than a few that copy the rows, or wake all
-    threads.
-
-    Returns:
-        The product after them; and of each row the expectation, `[batch, 1]`, and its
-        derivative in the logits of rank 1, `[batch, list]`.
+    threads. Returns the product after them; and of each row the expectation,
+    `[batch, 1]`, and its derivative in the logits of rank 1, `[batch, list]`.
     """
     expected, slopes = [], []
     for _ in range(count):

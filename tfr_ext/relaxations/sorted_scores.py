@@ -47,10 +47,8 @@ def exact_sort(
 class Order:
     """The order of a batch of lists, best first.
 
-    Attributes:
-        positions: index of the item at each rank, counted over the whole batch.
-        scores: the scores, with NaN as the lowest number and padding as minus infinity.
-        is_real: True at real items.
+    `positions` of items are counted over the whole batch. `scores` have NaN as the
+    lowest number and padding as minus infinity.
     """
 
     positions: tf.Tensor
@@ -87,10 +85,8 @@ class Order:
     ) -> tf.Tensor:
         """Calls `tied` if any real items of a list tie, else `plain`.
 
-        Args:
-            tied: takes, for each item in order, the index of the first item that ties
-                with it and the index after the last.
-            plain: takes nothing.
+        `tied` takes, for each item in order, the index of the first item that ties with
+        it and the index after the last.
         """
         scores, is_real = self.scores, self.is_real
         ties = tf.equal(scores[:, 1:], scores[:, :-1]) & is_real[:, 1:]
@@ -116,8 +112,6 @@ class SortedScores(Order):
             softmax, so that rounding does not grow with outliers. It is 0 at padding.
         near: float64, `falls` summed up to each rank.
         nan: float64, NaN for lists with a score that is NaN, else 0, `[batch, 1]`.
-        real: 1 at real items, else 0.
-        temperature: the temperature, in the scores' type.
     """
 
     falls: tf.Tensor
@@ -150,13 +144,7 @@ def has_nan(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def sort_scores(scores: tf.Tensor, mask: tf.Tensor, temperature: Float) -> SortedScores:
-    """Sorts the scores of each list.
-
-    Args:
-        scores: float32 or float64 tensor of shape `[batch, list]`.
-        mask: bool tensor of the same shape, True at real items.
-        temperature: positive.
-    """
+    """Sorts float32 or float64 scores, `[batch, list]`, for a positive temperature."""
     order = order_scores(scores, mask)
     temperature = as_tensor(temperature, tf.float64)
     # The logit across a gap is at most minus the gap over the temperature, and its
@@ -187,11 +175,8 @@ class RowLogits(NamedTuple):
     and far below 0 in rows beyond the real items. Rounding raises none much above 0, as
     what is rounded is some hundred times the logit at the most.
 
-    Attributes:
-        base: `[batch, list]`.
-        step: `[batch, list]`.
-        own: `[batch, rows]`.
-        number: the rows, counted from one in their middle, `[rows]`.
+    `base` and `step` are `[batch, list]`, `own` is `[batch, rows]`, and `number` counts
+    the rows from one in their middle.
     """
 
     base: tf.Tensor
@@ -244,10 +229,7 @@ def row_exponentials(
 def row_moment(first: Index, plain: tf.Tensor, numbered: tf.Tensor) -> tf.Tensor:
     """Returns `sum_r (p - r) G[r, p]` for the adjoints G of the logits of some rows.
 
-    Args:
-        first: index of the first of the rows.
-        plain: `sum_r G[r, p]`.
-        numbered: `sum_r (r - first) G[r, p]`.
+    `plain` is `sum_r G[r, p]`, and `numbered` is `sum_r (r - first) G[r, p]`.
     """
     offset = tf.cast(tf.range(masked.list_size(plain)) - first, plain.dtype)
     return offset * plain - numbered
@@ -265,12 +247,9 @@ def score_adjoint(
     + \sum_{q \text{ better}} G_q - \sum_{q \text{ worse}} G_q
     $$
 
-    divided by the temperature, as the slope of `|s_j - s_i|` is 0 at a tie.
-
-    Args:
-        by_rank: the scores.
-        total: `G_p = sum_r G[r, p]`, `[batch, list]`.
-        moment: `sum_r (p - r) G[r, p]`, where `p` breaks ties by position.
+    divided by the temperature, as the slope of `|s_j - s_i|` is 0 at a tie. `total` is
+    `G_p = sum_r G[r, p]`, `[batch, list]`; `moment` is `sum_r (p - r) G[r, p]`, where
+    `p` breaks ties by position.
     """
     # The better and the worse items sum to 0, as each row of G does.
     sums = tf.cumsum(total, axis=1)

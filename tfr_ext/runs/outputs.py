@@ -46,21 +46,12 @@ def write_evaluation(
     best_epoch: int,
     convention: queries.Convention,
 ) -> dict[str, Any]:
-    """Evaluates a model, and writes the files with its results.
+    """Evaluates a model, and writes its results except `metrics.json`.
 
-    Args:
-        config: the settings of the run.
-        tag: what it was trained with, which is the name of its TREC run.
-        labels: a description of the labels, in words.
-        files: the files of the run.
-        splits: the lists, see `data_splits.Splits`.
-        score: returns the scores of lists, one per item.
-        history: the history, see `write_history`.
-        best_epoch: the epoch of the model, counted from 1.
-        convention: what the metrics mean.
-
-    Returns:
-        The content of `metrics.json` that all runs have, for `finish`.
+    Returns the content of `metrics.json` that all runs have, for `finish`. `splits` is
+    a `data_splits.Splits`, and `score` returns a score per item. `tag` is what the
+    model was trained with, and names its TREC run; `labels` describes the labels in
+    words. `best_epoch` is counted from 1.
     """
     directory = files.directory
     names = queries.parse_names(config.evaluation.metrics)
@@ -97,16 +88,9 @@ def write_evaluation(
 def finish(
     files: OwnedFiles, content: Mapping[str, Any], about: str, more: str = ""
 ) -> dict[str, dict[str, float | None]]:
-    """Writes `metrics.json`, and prints the results.
+    """Writes `metrics.json`, prints the results, and returns the means by split.
 
-    Args:
-        files: the files of the run.
-        content: the content of `metrics.json`.
-        about: what is printed before the metrics.
-        more: what is printed last.
-
-    Returns:
-        The mean of each metric, by split.
+    `about` is printed before the metrics, and `more` last.
     """
     write_metrics(files, content)
     results = {split: content[split] for split in ("valid", "test")}
@@ -120,11 +104,7 @@ def finish(
 def write_per_query(
     directory: str, lists: RankingLists, values: Mapping[str, np.ndarray]
 ) -> None:
-    """Writes `per_query.tsv`, with empty cells for queries that do not count.
-
-    Raises:
-        ValueError: If the name of a query is empty or becomes that of another.
-    """
+    """Writes `per_query.tsv`, with empty cells for queries that do not count."""
     names = trec_names.QueryNames()(lists.query_ids)
     with text_file(os.path.join(directory, "per_query.tsv")) as file:
         file.write("\t".join(["query", *values]) + "\n")
@@ -138,9 +118,7 @@ def write_per_query(
 def write_history(directory: str, history: Mapping[str, list[float]]) -> None:
     """Writes `history.tsv`: the loss and the metrics, a row per epoch from 1.
 
-    Args:
-        directory: where the file goes.
-        history: the values of each name; names in validation begin with `val_`.
+    Names of values in validation begin with `val_`.
     """
     names = []
     for name in history:
@@ -164,15 +142,8 @@ def write_trec(
     """Writes `run.trec` and, for integer labels, `qrels.trec`.
 
     Those of the validation lists are `run.valid.trec` and `qrels.valid.trec`, with
-    which `fuse` chooses its weights.
-
-    Args:
-        directory: where the files go.
-        lists: the lists that were evaluated.
-        scores: their scores, one per item.
-        tag: name of the run.
-        judged: the judged part of the lists; all of them by default.
-        split: 'test' or 'valid'.
+    which `fuse` chooses its weights. `judged` is the judged part of the lists, by
+    default all of them.
     """
     run, qrels = trec_files(split)
     trec.write_run(os.path.join(directory, run), lists, scores, tag)
@@ -186,9 +157,6 @@ def write_trec(
 
 def trec_files(split: str) -> tuple[str, str]:
     """Returns the names of the files with the ranking and the judgements of a split.
-
-    Args:
-        split: 'test' or 'valid'.
 
     Examples:
         >>> trec_files("valid")
@@ -214,11 +182,7 @@ def write_metrics(files: OwnedFiles, content: Mapping[str, Any]) -> None:
 
 
 def read_metrics(path: str) -> dict[str, Any]:
-    """Reads the `metrics.json` of a finished run.
-
-    Raises:
-        ValueError: If the file is not one that training writes.
-    """
+    """Reads the `metrics.json` of a finished run."""
     kinds = {"valid": (dict,), "test": (dict,)}
     try:
         return json_files.read_object(path, "`train`", kinds)
@@ -254,11 +218,8 @@ def draw_curves(
 ) -> None:
     """Draws the loss, if the history has it, and the monitored metric over the epochs.
 
-    Args:
-        path: the PNG file.
-        history: as `tf.keras.callbacks.History` has it.
-        monitor: name of the metric.
-        best_epoch: the epoch whose weights were kept, counted from 1.
+    The history is as `tf.keras.callbacks.History` has it. A line marks `best_epoch`,
+    counted from 1, whose weights were kept.
     """
     import matplotlib
 

@@ -40,9 +40,6 @@ class OwnedFiles:
     """The files of a command in the directory that one of its arguments names.
 
     Attributes:
-        command: the command, such as 'train'.
-        argument: the argument.
-        directory: its value.
         names: what the command may write there now.
         ever: what it may write there with other settings.
     """
@@ -80,15 +77,7 @@ class OwnedFiles:
         return [name for name in known if name in recorded]
 
     def check(self, inputs: Iterable[str] = ()) -> None:
-        """Checks that only files that the command wrote would be replaced.
-
-        Args:
-            inputs: files and directories that the command reads.
-
-        Raises:
-            ValueError: If something else is in the place of a file, or the command
-                reads it.
-        """
+        """Checks that the command would replace only what it wrote, and no input."""
         if os.path.lexists(self.directory) and not os.path.isdir(self.directory):
             raise ValueError(f"{self._where} must be a directory, but is a file.")
         owned = self.owned()
@@ -110,11 +99,7 @@ class OwnedFiles:
     def claim(self, anew: bool = False) -> None:
         """Records all names, and those of earlier files that still exist.
 
-        Args:
-            anew: whether to remove those files then.
-
-        Raises:
-            ValueError: If something else has come to be in the place of a file.
+        With `anew`, those files are then removed.
         """
         self.check()
         kept = [name for name in self.owned() if self._entries(name)]
@@ -127,11 +112,7 @@ class OwnedFiles:
             self.remove()
 
     def remove(self, names: Iterable[str] | None = None) -> None:
-        """Removes files that are in the record, in the order of their names there.
-
-        Args:
-            names: names of the files; all by default.
-        """
+        """Removes recorded files, all by default, in the order of `owned`."""
         wanted = None if names is None else set(names)
         for name in self.owned():
             if wanted is not None and name not in wanted:
@@ -184,16 +165,7 @@ def in_output_dir(
 ) -> Iterator[OwnedFiles | None]:
     """Checks and locks `output_dir`, and yields its files; None if it is not given.
 
-    Args:
-        command: the command, such as 'evaluate'.
-        directory: `output_dir`.
-        names: what the command writes there.
-        work: what it does, for messages.
-        inputs: files and directories that it reads.
-
-    Raises:
-        ValueError: See `OwnedFiles.check`, or if another process is at work there.
-        OSError: If this user may not write there.
+    In messages, `work` says what the command does there, such as 'evaluation'.
     """
     if directory is None:
         yield None
@@ -205,26 +177,13 @@ def in_output_dir(
 
 
 def ensemble_directories(config: Any) -> list[str]:
-    """Returns the directories of the models of an ensemble.
-
-    Args:
-        config: the settings of the ensemble, with `model_dir`.
-    """
+    """Returns the directories of the models of an ensemble."""
     numbers = range(1, config.num_models + 1)
     return [os.path.join(config.model_dir, "models", str(n)) for n in numbers]
 
 
 def check_foreign(where: str, command: str, foreign: Sequence[str]) -> None:
-    """Checks that a command would replace only what it wrote.
-
-    Args:
-        where: the directory, as messages name it.
-        command: the command.
-        foreign: what it would replace that it did not write.
-
-    Raises:
-        ValueError: If there is any.
-    """
+    """Checks that a command would replace nothing `foreign`, which it did not write."""
     if foreign:
         raise ValueError(
             f"{where} has files that `{command}` did not write and would replace: "

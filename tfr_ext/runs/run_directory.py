@@ -34,14 +34,11 @@ class RunDirectory:
         in_memory: bool = False,
         names: Sequence[str] = RUN_FILES,
     ) -> None:
-        """Finds the names of the files that the run writes.
+        """Finds out which of `names`, the files of such runs, this run writes.
 
-        Args:
-            config: the settings, with `model_dir`: a `TrainingConfig`, or others with
-                the same settings of a run.
-            in_memory: whether the lists are in memory, rather than read as the settings
-                say.
-            names: names of the files that such runs write.
+        `config` has a `model_dir`: it is a `TrainingConfig`, or has the same settings
+        of a run. With `in_memory`, the lists are in memory, rather than read as it
+        says.
         """
         assert config.model_dir is not None
         self._config = config
@@ -61,15 +58,7 @@ class RunDirectory:
         return lock.alone(self.files.directory, "training")
 
     def check(self, inputs: Iterable[str]) -> None:
-        """Checks that the directory is free, or holds this very run.
-
-        Args:
-            inputs: files and directories that the run reads.
-
-        Raises:
-            ValueError: If it holds other files, or another run that has trained and
-                must not be overwritten.
-        """
+        """Checks that the directory is free, or holds this very run."""
         self.files.check(inputs)
         if self._config.overwrite or not self.has_trained:
             return
@@ -83,14 +72,7 @@ class RunDirectory:
             raise self._refusal("a run with other settings", differences)
 
     def check_data(self, digest: str) -> None:
-        """Checks that a run in the directory read the same data.
-
-        Args:
-            digest: the digest of the data, see `sources.source.Source.digest`.
-
-        Raises:
-            ValueError: If that run read other data.
-        """
+        """Checks that a run in the directory read the data of this `Source.digest`."""
         self._data = digest
         if self._config.overwrite or not self.has_trained:
             return
@@ -119,18 +101,13 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is a finished run.
-
-        Raises:
-            ValueError: If its results are cut short.
-        """
+        """Whether a run is finished; raises a ValueError if its results are cut off."""
         return _is_finished(self.files.directory)
 
     def finished(self) -> dict[str, Any] | None:
         """Prints that the run is finished, and returns its `metrics.json`.
 
-        Returns:
-            The content; None if the run is not finished, or is to be overwritten.
+        Returns None if the run is not finished, or is to be overwritten.
         """
         if self._config.overwrite or not self.is_finished:
             return None
@@ -138,10 +115,7 @@ class RunDirectory:
         return outputs.read_metrics(self.files.path("metrics.json"))
 
     def begin(self) -> None:
-        """Claims the directory for this run, and removes what the run may replace.
-
-        Only the first call does anything.
-        """
+        """At the first call, claims the directory, and removes what may be replaced."""
         if self._begun:
             return
         assert self._data is not None  # `check_data` was called.
@@ -162,11 +136,7 @@ def refusal(
 ) -> ValueError:
     """Returns the error of a command that would go on with something else.
 
-    Args:
-        argument: the argument that names the directory.
-        directory: the directory.
-        what: what it has, such as 'holds a run with other settings'.
-        differences: a line for each difference.
+    `what` says what the directory has, such as 'holds a run with other settings'.
     """
     lines = "\n  ".join([f"{what}:", *differences]) if differences else what
     return ValueError(

@@ -39,12 +39,7 @@ _Kind = TypeVar("_Kind", bound=Settings)
 
 
 def lines(settings: Settings, without: Sequence[str] = ()) -> list[str]:
-    """Returns the lines of a flag file, one or more for each setting with a value.
-
-    Args:
-        settings: the settings.
-        without: names of settings that are left out.
-    """
+    """Returns the lines of a flag file, one or more for each setting with a value."""
     return [
         line
         for place in places(type(settings))
@@ -54,13 +49,10 @@ def lines(settings: Settings, without: Sequence[str] = ()) -> list[str]:
 
 
 def of_training(config: Any, data: str, in_memory: bool = False) -> str:
-    """Returns the text of the flag file of a run.
+    """Returns the text of the flag file of a run, with the digest of its data.
 
-    Args:
-        config: its settings, whose class has the `COMMAND` that trains as they say.
-        data: the digest of the data.
-        in_memory: whether the lists were in memory, rather than read as the settings
-            say.
+    The class of `config` has the `COMMAND` that trains as the settings say. With
+    `in_memory`, the lists were in memory, rather than read as they say.
     """
     start = f"{_START.format(config.COMMAND)} --model_dir=ANOTHER_DIRECTORY"
     if in_memory:
@@ -93,17 +85,10 @@ def data_digest(text: str) -> str | None:
 
 
 def differences(text: str, config: Settings) -> list[str]:
-    """Compares settings with those of an earlier run, by their values.
+    """Returns a line for each setting whose value differs from that in a flag file.
 
-    A setting that the flag file lacks, such as one that is newer than it, had its
-    default.
-
-    Args:
-        text: what `of_training` returned then.
-        config: the settings.
-
-    Returns:
-        A line for each setting that differs, with both values.
+    The line has both values. A setting that the file lacks, such as one that is newer
+    than it, had its default.
     """
     then = _texts(text, type(config))
     found = []
@@ -126,14 +111,7 @@ def changed(then: Any, now: Any) -> str:
 
 
 def settings(text: str, kind: type[_Kind]) -> _Kind:
-    """Returns the settings of a run; settings that its file lacks have defaults.
-
-    Args:
-        text: what `of_training` returned.
-        kind: the class of the settings.
-
-    Raises:
-        ValueError: If a setting is unknown, or has a wrong value.
+    """Returns the settings in a flag file; settings that it lacks have defaults.
 
     Examples:
         >>> from tfr_ext.training import TrainingConfig

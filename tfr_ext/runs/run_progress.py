@@ -48,12 +48,7 @@ class Progress:
         return f"epoch {self.epochs}"
 
     def __post_init__(self) -> None:
-        """Checks the content of a file.
-
-        Raises:
-            TypeError: If an attribute has another type.
-            ValueError: If the attributes contradict each other.
-        """
+        """Checks the content of a file."""
         counts = (self.epochs, self.best_epoch, self.batches)
         if any(type(count) is not int for count in counts):
             raise TypeError("`epochs`, `best_epoch` and `batches` must be integers")
@@ -73,14 +68,7 @@ class Progress:
 
 
 def read_progress(directory: str) -> Progress | None:
-    """Reads the progress of a run from its checkpoints.
-
-    Returns:
-        The progress; None if no epoch was saved.
-
-    Raises:
-        ValueError: If the file that says so is not one that `ResumableTraining` writes.
-    """
+    """Reads the progress of a run from its checkpoints; None if no epoch was saved."""
     path = os.path.join(directory, STATE_FILE)
     if not os.path.lexists(path):
         return None

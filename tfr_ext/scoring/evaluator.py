@@ -61,14 +61,10 @@ class EvaluationResult:
 
 @dataclasses.dataclass(frozen=True)
 class _Scored:
-    """Lists and their scores.
+    """Lists, with the unjudged items of a run, and their scores.
 
     Attributes:
-        lists: the lists, with the unjudged items of a run.
-        scores: one score per item.
-        tag: name of the run.
         counts: what `metrics.json` has about a run.
-        ties: how items of one score rank.
     """
 
     lists: RankingLists
@@ -208,14 +204,7 @@ def evaluate_scores(
     names: Sequence[str],
     convention: queries.Convention,
 ) -> EvaluationResult:
-    """Evaluates scores of judged lists.
-
-    Args:
-        lists: the lists.
-        scores: one score per item.
-        names: the metrics, as `queries.parse_names` returns them.
-        convention: what they mean.
-    """
+    """Evaluates scores of judged lists; `names` are those of `queries.parse_names`."""
     # Skipped lists are NaN, and so can be counted.
     skipping = dataclasses.replace(convention, empty_list="skip")
     found = queries.per_query(lists, scores, names, skipping)

@@ -38,31 +38,14 @@ class Fused:
     evaluated: runs.Run | None
 
     def has(self, split: str, judged: RankingLists | None) -> bool:
-        """True if the run ranks any query of the split.
-
-        Args:
-            split: 'test' or 'valid'.
-            judged: the judged lists of the split, if there are any.
-
-        Raises:
-            ValueError: If a TREC file has errors.
-        """
+        """True if the run ranks any query of the split ('test' or 'valid')."""
         if split not in self.files or judged is None or self.evaluated is not None:
             return split in self.files
         return len(trec.read_run(self.path).missing(judged)) < judged.num_lists
 
 
 def find(path: str) -> Fused:
-    """Finds the files of a run.
-
-    A TREC file may have the queries of both splits.
-
-    Args:
-        path: a directory, or a TREC file.
-
-    Raises:
-        ValueError: If nothing is there, or the directory is not one of a finished run.
-    """
+    """Finds the files of a run: a directory, or a TREC file of one or both splits."""
     if os.path.isfile(path):
         return Fused(path, dict.fromkeys(SPLITS, path), {}, {}, None)
     if not os.path.isdir(path):
@@ -93,19 +76,9 @@ def find(path: str) -> Fused:
 def judgements(
     fused: Sequence[Fused], split: str, given: str | None
 ) -> RankingLists | None:
-    """Reads the judgements that the runs share.
+    """Reads the judgements in the file `given`, or else those that the runs share.
 
-    Args:
-        fused: the runs.
-        split: 'test' or 'valid'.
-        given: a file of judgements; None for those of the runs.
-
-    Returns:
-        The judged lists; None if nothing has any.
-
-    Raises:
-        ValueError: If the judgements of two runs differ.
-        OSError: If a file cannot be read.
+    Returns None if nothing has any.
     """
     if given is not None:
         return trec.read_qrels(given)
@@ -123,8 +96,7 @@ class Joined:
     """The runs on the lists of a split.
 
     Attributes:
-        judged: the judged lists.
-        lists: these with the other documents of the runs.
+        lists: `judged`, with the other documents of the runs.
         contributed: what each run adds to each item, `[runs, items]`; minus infinity
             for an item that no run has.
     """
@@ -147,19 +119,7 @@ def join(
     kind: str,
     rrf_k: float,
 ) -> Joined:
-    """Reads the rankings of a split, and says what a run lacks of it.
-
-    Args:
-        fused: the runs.
-        split: 'test' or 'valid'.
-        judged: the judged lists.
-        kind: the kind of fusion.
-        rrf_k: see `fusion.contributions`.
-
-    Raises:
-        ValueError: If a file is not a TREC run, or a run has none of the queries.
-        OSError: If a file cannot be read.
-    """
+    """Reads the rankings of a split, and says what a run lacks of it."""
     read = [trec.read_run(run.files[split], judged) for run in fused]
     lists, scores = trec.with_runs(judged, read)
     lacking = np.isneginf(scores).all(axis=0)

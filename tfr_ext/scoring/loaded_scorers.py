@@ -17,25 +17,12 @@ from tfr_ext.serving import exporter
 class TreesScorer:
     """Trees of a finished run, which score lists as an export does.
 
-    Attributes:
-        num_features: number of features that they take.
-        max_label: the highest grade of their collection.
-        feature_names: names of the features, if they were trained on a table.
-        takes_missing: True: trees have branches for missing features.
-        missing: 'mean', with which all of them are NaN.
-        spec: what the features are, if they are not only numbers.
+    The attributes are those of `ExportedScorer`. Trees take missing features, for which
+    they have branches; `missing` is 'mean', with which all of these are NaN.
     """
 
     def __init__(self, directory: str):
-        """Loads the trees.
-
-        Args:
-            directory: the `model_dir` of `tfr_ext.gbm.train`.
-
-        Raises:
-            ValueError: If the files have errors, the run is not finished, or the
-                library of the trees is not installed.
-        """
+        """Loads the trees from the `model_dir` of `tfr_ext.gbm.train`."""
         path = os.path.join(directory, "metrics.json")
         if not os.path.exists(path):
             raise ValueError(
@@ -56,26 +43,15 @@ class TreesScorer:
         self.spec = None if codes is None else codes.spec
 
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
-        """Returns float64 scores `[num_items]`, in the order of the items.
-
-        Args:
-            lists: lists with `num_features` features.
-            batch_size: has no effect: trees score all items at once.
-        """
+        """Returns float64 scores `[num_items]`, in order, of all items at once."""
         del batch_size
         return self._model.score_lists(lists)
 
 
 def load_scorer(path: str) -> exporter.ExportedScorer | TreesScorer:
-    """Loads an exported ranker, or trees.
+    """Loads trees from their `model_dir`, or the export in another directory.
 
-    Args:
-        path: the directory of an exported version, or of several, of which the latest
-            is used, or the `model_dir` of a run of trees.
-
-    Raises:
-        ValueError: If it has neither, its files have errors, or the library of the
-            trees is not installed.
+    Of several versions in the directory, the latest is used.
     """
     return TreesScorer(path) if gbm_model.are_in(path) else exporter.load_scorer(path)
 
@@ -94,18 +70,12 @@ class ListScorer(Protocol):
     def scores(self, lists: RankingLists, batch_size: int) -> np.ndarray:
         """Returns float32 scores `[num_items]`, in the order of the items.
 
-        Args:
-            lists: lists with `num_features` features.
-            batch_size: number of lists scored at a time.
+        The model scores `batch_size` lists at a time.
         """
 
 
 def check_categories(lists: RankingLists, scorer: object) -> None:
-    """Checks that lists have the categories, texts and embeddings of a model.
-
-    Raises:
-        ValueError: If they have others, or other numbers beside them.
-    """
+    """Checks that lists have the categories, texts and embeddings of a model."""
     specs = lists.spec, getattr(scorer, "spec", None)
     found, expected = (
         [
@@ -129,30 +99,14 @@ def check_categories(lists: RankingLists, scorer: object) -> None:
 
 
 def check_features(lists: RankingLists, missing: bool = False) -> None:
-    """Checks that no feature is NaN or infinite.
-
-    Args:
-        lists: the lists.
-        missing: whether NaN is fine, as a missing feature, but not infinity.
-
-    Raises:
-        ValueError: If one is; the message names the first list with one.
-    """
+    """Checks that no feature is infinite, or NaN unless `missing` features are fine."""
     unknown = np.isinf(lists.features) if missing else ~np.isfinite(lists.features)
     if unknown.any():
         _raise_wrong(lists, int(np.argmax(unknown.any(axis=1))), "", missing)
 
 
 def check_scores(lists: RankingLists, scores: np.ndarray) -> None:
-    """Checks that lists can be ranked by their scores.
-
-    Args:
-        lists: the lists.
-        scores: scores `[num_items]`.
-
-    Raises:
-        ValueError: If one is not finite; the message names the first list with one.
-    """
+    """Checks that lists can be ranked by their scores `[num_items]`: all are finite."""
     wrong = np.flatnonzero(~np.isfinite(scores))
     if len(wrong):
         _raise_wrong(lists, int(wrong[0]), f"{scores[wrong[0]]:g}")

@@ -88,11 +88,7 @@ class FusionConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If one is wrong, or two do not fit each other.
-        """
+        """Checks the settings."""
         super().__post_init__()
         if not self.runs:
             raise ValueError("`runs` must name at least one run to fuse.")

@@ -33,17 +33,11 @@ def write(
     signatures: Iterable[str],
     about: Mapping[str, Any],
 ) -> None:
-    """Writes the file of a version.
+    """Writes the file in the directory of a version, with `about` as further entries.
 
-    Args:
-        version: the directory of the version.
-        num_features: width of the features.
-        max_label: the highest grade of the collection, if it is known.
-        feature_names: the names of the features in order, if they have any.
-        elwc_features: what they are called in ELWC protos, if they have names there.
-        spec: what they are, if they are not only numbers.
-        signatures: names of the signatures.
-        about: further entries.
+    `max_label` is the highest grade of the collection, if it is known; `elwc_features`
+    are what the features are called in ELWC protos, if they have names there; `spec` is
+    what they are, if they are not only numbers.
     """
     names = None if feature_names is None else list(feature_names)
     if names is None and elwc_features is not None:
@@ -73,11 +67,7 @@ def write(
 
 
 def of_spec(spec: FeatureSpec | None) -> dict[str, Any]:
-    """Returns the entries that say what features are, if not only numbers.
-
-    Args:
-        spec: what they are.
-    """
+    """Returns the entries that say what features are, if not only numbers."""
     if spec is None or spec.is_numeric:
         return {}
     inputs = {feature.name: name for feature, name in spec.inputs}
@@ -85,12 +75,7 @@ def of_spec(spec: FeatureSpec | None) -> dict[str, Any]:
 
 
 def float_features(num_features: int, missing_value: float = 0.0) -> ElwcFeatures:
-    """Returns the features in protos if they have no names of their own.
-
-    Args:
-        num_features: width of the features.
-        missing_value: what they become if they are absent.
-    """
+    """Returns the features in protos if they have no names of their own."""
     return ElwcFeatures(
         (Feature(FEATURES, width=num_features),), missing_value=missing_value
     )
@@ -102,11 +87,6 @@ def protos_of(
     """Returns what features are called in protos, unless these were read.
 
     If not all are numbers, they have the names that they have elsewhere.
-
-    Args:
-        num_features: how many numbers there are.
-        spec: what the features are, if they are not only numbers.
-        missing_value: what numbers become if they are absent.
     """
     if spec is None or spec.is_numeric:
         return float_features(num_features, missing_value)

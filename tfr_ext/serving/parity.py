@@ -19,36 +19,20 @@ HALF_TOLERANCE = 3e-2
 
 
 class Expected(NamedTuple):
-    """Expected scores, `[num_items]`, with their bounds.
-
-    Attributes:
-        scores: the scores.
-        lowest: the lowest scores that differ by rounding only.
-        highest: the highest.
-    """
+    """Expected scores `[num_items]`, and the bounds to which rounding may move them."""
 
     scores: np.ndarray
     lowest: np.ndarray
     highest: np.ndarray
 
     def moved(self, scores: np.ndarray) -> Expected:
-        """Returns the expectation of other scores, with bounds mirrored around both.
-
-        Args:
-            scores: the other scores, `[num_items]`.
-        """
+        """Returns the expectation of other scores, with bounds mirrored around both."""
         change = self.scores + scores
         return Expected(scores, change - self.highest, change - self.lowest)
 
 
 def around(scores: np.ndarray, lists: RankingLists, tolerance: float) -> Expected:
-    """Expects scores, to within a share of the list's greatest score.
-
-    Args:
-        scores: the scores, `[num_items]`.
-        lists: the lists.
-        tolerance: the greatest difference, relative to the greatest score of the list.
-    """
+    """Expects scores, to within `tolerance`, a share of the list's greatest score."""
     scores = scores.astype(float)
     allowed = tolerance * np.maximum(_by_list(np.max, np.abs(scores), lists), 1e-6)
     return Expected(scores, scores - allowed, scores + allowed)
@@ -57,17 +41,11 @@ def around(scores: np.ndarray, lists: RankingLists, tolerance: float) -> Expecte
 def of_model(
     model: Any, lists: RankingLists, batch_size: int, tolerance: float
 ) -> Expected:
-    """Expects the scores of a model.
+    """Expects the scores of a model, which may combine others.
 
     A z-score magnifies the rounding of scores that are close to each other, and a rank
     jumps where two scores are all but equal: the bounds of a combination of models
     follow from the tolerance of the scores of each.
-
-    Args:
-        model: the model, possibly one that combines others.
-        lists: the lists.
-        batch_size: number of lists scored at a time.
-        tolerance: see `around`, for models that combine no others.
     """
     scores = score_lists(model, lists, batch_size)
     combined = parts_of(model)
@@ -91,14 +69,7 @@ def check(
 ) -> None:
     """Checks that an export scores lists as its run did.
 
-    Args:
-        lists: the lists.
-        exported: scores by the export, `[num_items]`.
-        expected: the scores of the run.
-        of_run: where the run's scores come from, for the error.
-
-    Raises:
-        ValueError: If the score of an item differs.
+    In the error, `of_run` says where the scores of the run come from.
     """
     exported = exported.astype(float)
     # Written so that a NaN of either is a difference.

@@ -29,7 +29,6 @@ class ExportedRun:
 
     Attributes:
         config: its settings, with `model_dir`, where its `run.trec` is.
-        splits: its lists.
         model: its best model, which scores `[batch, list]`.
         report: the content of its `metrics.json`.
     """
@@ -85,23 +84,11 @@ def export_models(
 
     The version appears after it has scored the test lists of each run. A single model
     must give the scores in `run.trec`. Of several, each must give the scores of its
-    run, and the export what they give together.
+    run, and the export what they give together, as in `tfr_ext.models.CombinedScores`.
 
-    Args:
-        runs: the runs, at least one.
-        export_dir: the directory of versions.
-        combination: how several models are combined, see
-            `tfr_ext.models.CombinedScores`.
-        encoder: directory of the encoder that made the embeddings; a request then has
-            the texts of the context in their place.
-        embed_documents: whether it has the texts of items too.
-
-    Returns:
-        The directory of the version.
-
-    Raises:
-        ValueError: If the runs do not fit each other, or scores differ.
-        OSError: If a file cannot be written.
+    `encoder` is the directory of the encoder that made the embeddings. A request then
+    has the texts of the context in their place and, with `embed_documents`, those of
+    items too. Returns the directory of the version.
     """
     first = runs[0]
     for run in runs[1:]:
@@ -138,11 +125,7 @@ def export_models(
 def _with_texts(
     spec: FeatureSpec | None, encoder: Encoder, embed_documents: bool
 ) -> FeatureSpec:
-    """Returns what features are if requests have texts for the encoder.
-
-    Raises:
-        ValueError: If there are no embeddings that may be its.
-    """
+    """Returns what features are if requests have texts for the encoder."""
     features = spec.features if spec is not None else ()
     texts = {
         x
@@ -164,11 +147,7 @@ def _with_texts(
 
 
 def _check_encoder(paths: Sequence[str], encoder: Encoder, directory: str) -> None:
-    """Checks that tables are of an encoder, if they say of which they are.
-
-    Raises:
-        ValueError: If they are of another.
-    """
+    """Checks that tables are of an encoder, if they say of which they are."""
     for path in file_names.find_files(paths) if paths else ():
         digest = table_digest(path)
         if digest not in (None, encoder.digest):

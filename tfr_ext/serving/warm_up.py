@@ -47,15 +47,7 @@ def write(
     in_protos: ElwcFeatures,
     spec: FeatureSpec | None = None,
 ) -> None:
-    """Writes a request for each signature.
-
-    Args:
-        version: the directory of the version.
-        names: names of its signatures.
-        num_features: width of the features.
-        in_protos: what the features are called in protos.
-        spec: what the features are, if they are not only numbers.
-    """
+    """Writes a request for each signature into the directory of a version."""
     folder = os.path.join(version, model_file.EXTRA)
     os.makedirs(folder, exist_ok=True)
     with tf.io.TFRecordWriter(os.path.join(folder, _NAME)) as writer:

@@ -288,11 +288,7 @@ class DataConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If a setting is wrong, or two settings do not fit each other.
-        """
+        """Checks the settings, and that they fit each other."""
         object.__setattr__(self, "missing", plain_number(self.missing))
         super().__post_init__()
         check_missing(self.missing)

@@ -51,12 +51,7 @@ class EvaluationConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If the settings do not name exactly one thing to evaluate, or
-                one has no meaning with another.
-        """
+        """Checks the settings, and that they name exactly one thing to evaluate."""
         super().__post_init__()
         if self.qrels is not None:
             self._check_without_data()

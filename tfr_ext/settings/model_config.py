@@ -187,11 +187,7 @@ class ModelConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings, and completes them by the defaults of the scorer.
-
-        Raises:
-            ValueError: If a setting is wrong, or has no effect with the scorer.
-        """
+        """Checks the settings, and completes them by the defaults of the scorer."""
         super().__post_init__()
         for name, value in presets.completed(self.model, self.options()).items():
             object.__setattr__(self, name, value)
@@ -267,12 +263,7 @@ class LossConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If a setting is wrong, or the parameters of the loss name a
-                lambda weight too.
-        """
+        """Checks the settings, and that the parameters name no lambda weight."""
         super().__post_init__()
         for name in ("reduction", "ragged"):
             if name in self.params:

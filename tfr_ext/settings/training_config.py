@@ -64,11 +64,7 @@ class MetricsConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If one is wrong.
-        """
+        """Checks the settings."""
         super().__post_init__()
         if not self.metrics:
             raise ValueError("`metrics` must name at least one metric.")
@@ -272,11 +268,7 @@ class TrainingConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If one is wrong.
-        """
+        """Checks the settings."""
         named = self.callbacks if isinstance(self.callbacks, (list, tuple)) else ()
         if any(hasattr(one, "on_epoch_end") for one in named):
             raise ValueError(

@@ -47,11 +47,7 @@ class Splits:
     held_out: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def filling(self, config: DataConfig) -> str | None:
-        """Returns how a model fills in missing features: 'mean', 'indicator' or not.
-
-        Args:
-            config: settings of the data; with 'auto', it does if an item lacks one.
-        """
+        """Returns how a model fills in missing features: 'mean', 'indicator' or not."""
         if config.missing == AUTO:
             every = self.train, self.valid, self.test
             return "mean" if any(lists.has_missing for lists in every) else None
@@ -64,12 +60,7 @@ class MemorySource(Source):
     splits = SPLITS
 
     def __init__(self, config: DataConfig, splits: Splits):
-        """Checks that the settings do not name other lists.
-
-        Raises:
-            ValueError: If a setting names where to read lists, or `splits` does not
-                hold its training lists in memory.
-        """
+        """Checks that the settings do not name other lists."""
         super().__init__(config)
         for name in (*_PLACES, *(f"{split}_path" for split in SPLITS)):
             value = getattr(config, name)
@@ -163,12 +154,6 @@ def load_test(
         spec: what the features of a model are, if they are not only numbers.
         trained: what `held_out_by` was in the training of each model, if it is known.
             Where it differs, a warning says that the model may know the lists.
-
-    Returns:
-        The lists of 'test', and those of 'valid' if they are loaded.
-
-    Raises:
-        ValueError: If settings do not fit each other, or the data has errors.
     """
     if num_features is not None and config.num_features not in (None, num_features):
         raise ValueError(
@@ -225,14 +210,9 @@ def describe_counts(
 ) -> str:
     """Returns a line about lists of which only these numbers are known.
 
-    Args:
-        name: the name of the lists.
-        queries: number of lists.
-        items: number of items.
-        num_features: width of the features; 0 if there are none.
-        list_sizes: items of the shortest and of the longest list.
-        label_counts: number of items by label; empty if it is not known.
-        empty: lists without a label above 0.
+    `list_sizes` are the items of the shortest and of the longest list, and `empty`
+    counts lists without a label above 0. `num_features` is 0 if there are none, and
+    `label_counts` is empty if it is not known.
     """
     shown = "of many values"
     if len(label_counts) > 10:
@@ -309,10 +289,8 @@ def is_random(config: DataConfig) -> bool:
 def with_missing(config: DataConfig, missing: str = "mean") -> DataConfig:
     """Returns settings with which missing features are read as a model takes them.
 
-    Args:
-        config: settings of the data.
-        missing: the setting of the model's training; by default, that of trees, which
-            have all of them as NaN.
+    `missing` is the setting of the model's training; by default, that of trees, which
+    have all of them as NaN.
     """
     if not named_sources.kind(config.dataset).has_missing:
         return config  # There, each feature has a value.
@@ -324,9 +302,7 @@ def with_missing(config: DataConfig, missing: str = "mean") -> DataConfig:
 def held_out_by(config: DataConfig, origin: Source) -> dict[str, float]:
     """Returns the settings that choose the lists to test on among those of 'train'.
 
-    Args:
-        config: settings of the data.
-        origin: where they are read from. Of lists that a seed draws, each is new.
+    There are none for lists that a seed draws, because each of these is new.
     """
     if "test" in origin.splits or origin.is_drawn:
         return {}
@@ -336,11 +312,7 @@ def held_out_by(config: DataConfig, origin: Source) -> dict[str, float]:
 
 
 def held_out(config: DataConfig, splits: Collection[str]) -> dict[str, float]:
-    """Returns which splits are held out of 'train', and the share of its queries.
-
-    Raises:
-        ValueError: If that share is 0.
-    """
+    """Returns which splits are held out of 'train', and the share of its queries."""
     shares = {
         split: getattr(config, f"{split}_fraction")
         for split in SPLITS[1:]
@@ -361,16 +333,7 @@ def hold_out(
 ) -> dict[str, np.ndarray]:
     """Chooses the lists of each split, at least one each; 'train' has the rest.
 
-    Args:
-        num_lists: number of lists.
-        fractions: share of the lists of each split that is held out.
-        seed: seed of the choice.
-
-    Returns:
-        Indices of lists, in increasing order.
-
-    Raises:
-        ValueError: If there are too few lists.
+    Returns their indices, in increasing order.
     """
     order = np.random.default_rng(seed).permutation(num_lists)
     parts, start = {}, 0

@@ -31,22 +31,13 @@ from tfr_ext.sources.source import (
 
 
 class ElwcSource(FileSource):
-    """ELWC files, checked against their manifest if they have one.
-
-    Attributes:
-        schema: the names of what is read.
-    """
+    """ELWC files, checked against their manifest if they have one."""
 
     settings = (*settings_of("elwc_"), *ELWC_COLUMNS)
     _or = ", or `data_dir`"
 
     def __init__(self, config: DataConfig):
-        """Finds out which splits exist.
-
-        Raises:
-            ValueError: If settings do not fit each other, or `data_dir` has no
-                manifest.
-        """
+        """Finds out which splits exist."""
         super().__init__(config)
         self._manifest: manifest.Manifest | None = None
         self.schema = ElwcSchema(
@@ -236,9 +227,7 @@ class ElwcPiece(Piece):
     """A file of ELWC TFRecords.
 
     Attributes:
-        path: the file.
         files: all files of the split, which the reader needs to know.
-        schema: names of the features.
         expected: what a manifest says about the file, if there is one.
     """
 

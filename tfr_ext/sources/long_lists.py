@@ -18,20 +18,10 @@ from tfr_ext.settings.data_config import DataConfig
 
 
 class LongLists:
-    """Applies `rerank_run`, then `list_size` or `eval_list_size`; counts what it cuts.
-
-    Attributes:
-        num_lists: number of lists seen.
-        num_cut: number of lists cut.
-    """
+    """Applies `rerank_run`, then `list_size` or `eval_list_size`; counts the cuts."""
 
     def __init__(self, config: DataConfig, split: str = "training"):
-        """Initialises the rule.
-
-        Args:
-            config: settings of the data.
-            split: what the lists are for: 'training', 'validation' or 'test'.
-        """
+        """Chooses the rule for lists of 'training', 'validation' or 'test'."""
         self._split = split
         self._argument = "list_size" if split == "training" else "eval_list_size"
         self._list_size = getattr(config, self._argument)
@@ -45,13 +35,7 @@ class LongLists:
     def __call__(self, lists: RankingLists, number: int = 0) -> RankingLists:
         """Returns lists that are no longer than allowed.
 
-        Args:
-            lists: the lists.
-            number: the number of the piece, if they are one of several.
-
-        Raises:
-            ValueError: If they do not have the feature that chooses the items, or the
-                run that does lacks some of them.
+        If they are one of several pieces, `number` is that of the piece.
         """
         if not self.cuts:
             return lists
@@ -124,17 +108,8 @@ def rerank(lists: RankingLists, patterns: Sequence[str], depth: int) -> RankingL
     """Returns lists of the items that runs rank highest, in their order in the lists.
 
     Items are ranked by the score in the run and, if scores tie, by document name, the
-    greatest first, as trec_eval ranks them.
-
-    Args:
-        lists: the lists, whose documents are named by `evaluation.document_names`.
-        patterns: paths or globs of TREC runs, with each query in one of them.
-        depth: number of items to keep of each list.
-
-    Raises:
-        ValueError: If a run has errors, a query is in two runs or in none, or the run
-            has fewer than `depth` documents of a longer list.
-        OSError: If a file cannot be read.
+    greatest first, as trec_eval ranks them. `patterns` are paths or globs of TREC runs,
+    with each query in one of them; `depth` items of each list are kept.
     """
     run = _read_runs(tuple(stats(patterns)))
     names = trec_names.document_names(lists)

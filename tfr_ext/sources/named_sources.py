@@ -142,13 +142,9 @@ SOURCES: dict[str, type[Source]] = {
 
 
 def kind(name: str) -> type[Source]:
-    """Returns the class of a source.
+    """Returns the class of the source that a value of `dataset` names.
 
-    Args:
-        name: as `dataset` has it.
-
-    Raises:
-        ValueError: If it looks like a misspelt name of `SOURCES`.
+    What looks like a misspelt name of `SOURCES` is an error, and no name of TFDS.
     """
     if name in SOURCES:
         return SOURCES[name]
@@ -159,11 +155,7 @@ def kind(name: str) -> type[Source]:
 
 
 def source(config: DataConfig) -> Source:
-    """Returns the source that the settings name.
-
-    Raises:
-        ValueError: If there is no such source, or settings do not fit each other.
-    """
+    """Returns the source that the settings name."""
     return kind(config.dataset)(config)
 
 
@@ -171,12 +163,7 @@ class TfdsSource(Source):
     """A data set of TensorFlow Datasets, prepared when it is first used."""
 
     def __init__(self, config: DataConfig):
-        """Finds the data set.
-
-        Raises:
-            ValueError: If there is no such data set, settings do not fit each other, or
-                TensorFlow Datasets is missing.
-        """
+        """Finds the data set."""
         super().__init__(config)
         name = config.dataset
         try:

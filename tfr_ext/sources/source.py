@@ -64,7 +64,6 @@ class Division:
 
     Attributes:
         pieces: the pieces of each split that the source has, in order.
-        files: the files that it is read from.
         needs_width: whether pieces can only be read if the number of features is known.
     """
 
@@ -79,8 +78,6 @@ class Source(abc.ABC):
     Attributes:
         settings: names of the settings that only such a source has.
         is_drawn: whether a seed determines all lists.
-        has_missing: whether features may be missing.
-        config: settings of the data.
         elwc_features: the names of the features in ELWC files, once these have been
             read; None for other files.
     """
@@ -136,39 +133,21 @@ class Source(abc.ABC):
         """Reads a split, see `read`."""
 
     def check_stream(self) -> None:
-        """Checks that training lists can be read anew in each epoch.
-
-        Raises:
-            ValueError: If they cannot.
-        """
+        """Checks that training lists can be read anew in each epoch."""
         raise ValueError(
             "`stream` needs `dataset='elwc'`, which can be read again and again. "
             f"Received: {given('dataset', self.config.dataset)}."
         )
 
     def stream(self, split: str, num_features: int | None, transform: Any) -> Any:
-        """Reads a split once, and returns lists that are read again in each epoch.
+        """Reads a split once, and returns `StreamedLists`, read again in each epoch.
 
-        Args:
-            split: one of `splits`.
-            num_features: width that the lists must have; None if any will do.
-            transform: a `PieceTransform`, which changes lists as they are read.
-
-        Returns:
-            `StreamedLists`.
+        `transform` is a `PieceTransform`, which changes lists as they are read.
         """
         raise NotImplementedError
 
     def divide(self, piece_bytes: int) -> Division:
-        """Divides all splits into pieces.
-
-        Args:
-            piece_bytes: about how many bytes of text or of features a piece has.
-
-        Raises:
-            ValueError: If the data has errors, or no training lists.
-            FileNotFoundError: If there is no such file.
-        """
+        """Divides all splits into pieces of about so many bytes of text or features."""
         raise NotImplementedError
 
     def digest(self) -> str:
@@ -176,10 +155,6 @@ class Source(abc.ABC):
 
         It is that of the content, wherever it is. Splits that have not been read yet
         are read for it.
-
-        Raises:
-            ValueError: If the data has errors.
-            OSError: If it cannot be read.
         """
         num_features = self.config.num_features
         for split in SPLITS:
@@ -249,12 +224,7 @@ class FileSource(Source):
         return [split for split in SPLITS if getattr(self.config, f"{split}_path")]
 
     def files(self, split: str) -> list[str]:
-        """Returns the files of a split.
-
-        Raises:
-            ValueError: If none is named.
-            FileNotFoundError: If there is no such file.
-        """
+        """Returns the files of a split."""
         patterns = getattr(self.config, f"{split}_path")
         if not patterns:
             other = "" if self.config.test_path else " (or `test_path` to evaluate)"
@@ -285,13 +255,7 @@ def settings_of(prefix: str) -> tuple[str, ...]:
 
 
 def not_weighted(split: str, path: str, name: str) -> str:
-    """Returns a line about lists that are not trained on and have no weights.
-
-    Args:
-        split: their split.
-        path: their first file.
-        name: the name that the weights would have.
-    """
+    """Returns a line about lists that are not trained on and have no weights."""
     return f"{split}: {path} has no weights ({name!r}), which only the loss would use."
 
 

@@ -28,11 +28,7 @@ class TableSource(FileSource):
     settings = COLUMNS
 
     def __init__(self, config: DataConfig):
-        """Checks the settings.
-
-        Raises:
-            ValueError: If settings do not fit each other.
-        """
+        """Checks the settings."""
         super().__init__(config)
         if not config.keeps_missing and config.missing_value != 0:
             raise ValueError(
@@ -138,13 +134,7 @@ class TablePiece(Piece):
 
 
 def with_names(columns: Columns, path: str) -> Columns:
-    """Returns columns without that of the document ids, if it is missing.
-
-    Only the column of the default name may be missing.
-
-    Raises:
-        ValueError: If a package that reads tables is not installed.
-    """
+    """Returns columns without the default column of document ids, if it is missing."""
     try:
         found = table_files.column_names(path)
     except ImportError as error:

@@ -20,22 +20,13 @@ AnyLists: TypeAlias = RankingLists | StreamedLists
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-    """Changes to the labels of all splits, as the settings say.
-
-    Attributes:
-        weights: `label_weights`, if it is given.
-        threshold: `binarize_labels`, if it is given.
-    """
+    """Changes to the labels of all splits, by `label_weights` and `binarize_labels`."""
 
     weights: list[float] | None
     threshold: float | None
 
     def __call__(self, lists: RankingLists) -> RankingLists:
-        """Returns lists with the changed labels.
-
-        Raises:
-            ValueError: If the label distributions do not fit the settings.
-        """
+        """Returns lists with the changed labels."""
         if self.weights is not None:
             try:
                 lists = expected_labels(lists, self.weights)
@@ -69,12 +60,7 @@ class Labels:
     def highest(self, max_label: float | None, all_lists: Sequence[AnyLists]) -> float:
         """Returns the highest grade: as given, or by definition, or as found.
 
-        Args:
-            max_label: `max_label`, if it is given.
-            all_lists: the lists of all splits, with the changed labels.
-
-        Raises:
-            ValueError: If a label is above `max_label`.
+        `all_lists` have the changed labels.
         """
         found = found_highest(all_lists)
         if max_label is not None:

@@ -33,15 +33,7 @@ _FLOATS = {
 
 
 def read_config(directory: str) -> dict[str, Any]:
-    """Reads the settings of a BERT.
-
-    Args:
-        directory: a Hugging Face directory, with 'config.json'.
-
-    Raises:
-        ValueError: If it is of another model, or of a form that is not known here.
-        OSError: If the file cannot be read.
-    """
+    """Reads and checks the settings of a BERT, from its Hugging Face directory."""
     path = os.path.join(directory, CONFIG)
     content = json_files.read_object(path, WRITER, {"model_type": (str,)})
     for name, only in ONLY.items():

@@ -75,11 +75,7 @@ class EmbeddingConfig(Settings):
     overwrite: bool = setting(False, "Replace a table that is there.")
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If a setting is wrong, or two settings do not fit each other.
-        """
+        """Checks the settings."""
         super().__post_init__()
         for name in ("encoder", "corpus", "output"):
             if not getattr(self, name):

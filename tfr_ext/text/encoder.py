@@ -198,10 +198,7 @@ def framed(
 ) -> tf.Tensor:
     """Returns '[CLS]', and each part with '[SEP]' behind it, `[texts, tokens]`.
 
-    Args:
-        parts: ids, `[texts, (tokens)]`; the last one is cut.
-        tokenizer: where the ids are from.
-        most: how many tokens there are at most.
+    Parts are ids, `[texts, (tokens)]`; the last is cut to keep within `most` tokens.
     """
     *before, last = parts
     special = tf.zeros([last.nrows(), 1], tf.int32)
@@ -268,11 +265,7 @@ def _safetensors() -> Any:
 
 
 def _assign(bert: Bert, path: str) -> None:
-    """Sets the weights of a layer to those of a file.
-
-    Raises:
-        ValueError: If the file has others.
-    """
+    """Sets the weights of a layer to those of a file, which must have them all."""
     numpy = _safetensors()
     try:
         found = numpy.load_file(path)

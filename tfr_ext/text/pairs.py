@@ -31,14 +31,7 @@ class PairScorer(tf.keras.layers.Layer):
     """
 
     def __init__(self, bert: Any, length: int, rate: float = 50.0, **kwargs: Any):
-        """Initialises the layer.
-
-        Args:
-            bert: the `Bert`.
-            length: how many tokens a part has at most.
-            rate: learning rate of the dense layer, over that of the BERT.
-            **kwargs: arguments of `tf.keras.layers.Layer`.
-        """
+        """Initialises the layer, with a `Bert` or its configuration."""
         super().__init__(**kwargs)
         if not isinstance(bert, Bert):
             bert = tf.keras.layers.deserialize(bert)
@@ -60,12 +53,7 @@ class PairScorer(tf.keras.layers.Layer):
 
     @which_keras.not_converted
     def call(self, tokens: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Computes the scores.
-
-        Args:
-            tokens: int32 ids, `[batch, list, parts * length]`.
-            training: whether units are dropped.
-        """
+        """Computes the scores of int32 ids, `[batch, list, parts * length]`."""
         parts = tf.reshape(tokens, [-1, self._length])
         there = tf.reduce_any(tf.not_equal(parts, self.bert.pad), axis=1)
         places = tf.where(there)
@@ -101,16 +89,9 @@ def pair_tokens(
 ) -> tf.Tensor:
     """Returns the tokens of pairs of texts, int32 `[pairs, parts * length]`.
 
-    A part is '[CLS]', the query, '[SEP]', its share of the document and '[SEP]'. The
-    document is divided evenly into as few parts as hold it.
-
-    Args:
-        queries: the query of each pair.
-        documents: its document.
-        tokenizer: makes the tokens.
-        length: how many tokens a part has at most.
-        parts: how many parts there are at most.
-        most: how many tokens of a query, and of a document, count.
+    A part is '[CLS]', the query, '[SEP]', its share of the document and '[SEP]', at
+    most `length` tokens. The document is divided evenly into as few parts as hold it,
+    at most `parts`. `most` says how many tokens of a query, and of a document, count.
     """
     query = tokenizer(queries)[:, : most[0]]
     document = tokenizer(documents)[:, : most[1]]

@@ -123,11 +123,7 @@ class WordPiece:
         return tf.function(self._pieces, [texts], autograph=False)
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the pieces of texts, int32 `[texts, (pieces)]`.
-
-        Args:
-            texts: texts in UTF-8, `[texts]`; what is not UTF-8 is dropped.
-        """
+        """Returns int32 ids of pieces, `[texts, (pieces)]`; drops what is not UTF-8."""
         return self._function(texts)
 
     def _pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -27,12 +27,10 @@ _SEVERAL_SCORES = "ordinal_size"
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """The output of a model.
+    """The output of a model; its `kind` is one of `model_config.HEADS`.
 
-    Attributes:
-        kind: one of `model_config.HEADS`.
-        values: the value of each grade; None for a score, and until settings or data
-            say it.
+    `values` has one for each grade; it is None for a score, and until settings or data
+    say it.
     """
 
     kind: str
@@ -53,9 +51,7 @@ class Head:
     ) -> Head:
         """Returns the head with evenly spread values, unless settings gave some.
 
-        Args:
-            train: the training lists, whose highest label is the highest grade.
-            max_label: the highest grade, if it is given.
+        The highest grade is `max_label` or, without it, the highest training label.
         """
         if self.kind == "score" or self.values is not None:
             return self
@@ -96,11 +92,7 @@ class Head:
         return params
 
     def check_loss(self, key: str, loss: tf.keras.losses.Loss) -> None:
-        """Checks that a loss fits the output of the model.
-
-        Raises:
-            ValueError: If it does not.
-        """
+        """Checks that a loss fits the output of the model."""
         if _SEVERAL_SCORES in losses.parameters(key):
             raise ValueError(
                 "It needs `ordinal_size` scores per item, which no `head` gives. "
@@ -120,11 +112,7 @@ class Head:
             )
 
     def scorer(self, network: Scorer) -> Scorer:
-        """Returns the scorer whose output the model is trained on.
-
-        Args:
-            network: the network, with `num_grades` outputs.
-        """
+        """Returns the scorer to train, made of a network with `num_grades` outputs."""
         if self.kind != "expected_grade" or self.values is None:
             return network
         return ExpectedGradeScorer(network, self.values)
@@ -140,11 +128,7 @@ class Head:
 
 
 def from_config(config: TrainingConfig) -> Head:
-    """Returns the head that the settings describe.
-
-    Raises:
-        ValueError: If the settings do not fit each other.
-    """
+    """Returns the head that the settings describe."""
     model, params = config.model, config.loss.params
     kind = model.head or ("grades" if config.loss.loss in _GRADE_LOSSES else "score")
     values = None

@@ -16,10 +16,7 @@ from tfr_ext.settings.training_config import TrainingConfig
 def configs(config: TrainingConfig) -> list[TrainingConfig]:
     """Returns the settings of each model of an ensemble.
 
-    They differ in their seeds and directories, and share the data.
-
-    Args:
-        config: the settings of the ensemble, with `model_dir`.
+    They differ in their seeds, and in directories of `model_dir`; they share the data.
 
     Examples:
         >>> found = configs(TrainingConfig(num_models=2, model_dir="run"))
@@ -44,12 +41,7 @@ def configs(config: TrainingConfig) -> list[TrainingConfig]:
 
 
 def name(config: TrainingConfig, number: int) -> str:
-    """Returns the name of a model in messages, as 'Model 2 of 3 (seed 8)'.
-
-    Args:
-        config: the settings of the ensemble.
-        number: the number of the model, from 1.
-    """
+    """Returns what messages call a model, from 1 on, as 'Model 2 of 3 (seed 8)'."""
     seed = config.data.seed + number - 1
     return f"Model {number} of {config.num_models} (seed {seed})"
 
@@ -58,9 +50,6 @@ def mean_history(
     histories: Sequence[Mapping[str, Sequence[float]]],
 ) -> dict[str, list[float]]:
     """Returns the mean of histories, up to the last epoch that all of them have.
-
-    Args:
-        histories: the values of each name, per epoch.
 
     Examples:
         >>> mean_history([{"loss": [3.0, 1.0]}, {"loss": [2.0, 2.0, 1.0]}])
@@ -86,11 +75,6 @@ def best_epoch(history: Mapping[str, Sequence[float]], monitor: str) -> int:
 
 
 def report(config: TrainingConfig, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entry for a model in the `metrics.json` of its ensemble.
-
-    Args:
-        config: the settings of the model.
-        found: the content of its own `metrics.json`.
-    """
+    """Returns a model's entry in its ensemble's `metrics.json`, from its own."""
     keys = ("best_epoch", "epochs", "valid", "test")
     return {"seed": config.data.seed, **{key: found[key] for key in keys}}

@@ -36,12 +36,7 @@ _EVERY, _LOOKS, _WITHOUT_WORKERS = 1.0, 3, 10.0
 
 
 def own_cluster() -> clusters.Cluster:
-    """Returns the cluster of TF_CONFIG.
-
-    Raises:
-        ValueError: If there is none, it is not one for parameter servers, or Keras does
-            not train so.
-    """
+    """Returns the cluster of TF_CONFIG, and checks that it has parameter servers."""
     if not which_keras.IS_KERAS_2:
         raise ValueError(
             f"{given('strategy', NAME)} needs Keras 2, since Keras 3 does not train "
@@ -70,11 +65,7 @@ def _check_address(own: clusters.Task) -> None:
 
 
 def strategy(cluster: clusters.Cluster) -> tf.distribute.Strategy:
-    """Returns the strategy of the chief, once all other processes are there.
-
-    Raises:
-        ValueError: If the address of this process is not free.
-    """
+    """Returns the strategy of the chief, once all other processes are there."""
     _check_address(cluster.own)
     for task in cluster.tasks:
         if task != cluster.own and not task.is_reachable():
@@ -89,11 +80,7 @@ def strategy(cluster: clusters.Cluster) -> tf.distribute.Strategy:
 def serve(is_finished: Callable[[], bool]) -> None:
     """Serves the chief, as a worker or ps, until it exits.
 
-    Args:
-        is_finished: returns whether the chief has finished the run.
-
-    Raises:
-        tf.errors.UnavailableError: If the chief ends before it has.
+    Raises `tf.errors.UnavailableError` if the chief has not finished the run then.
     """
     cluster = own_cluster()
     _check_address(cluster.own)
@@ -141,12 +128,7 @@ class Feed:
     """
 
     def __init__(self, batches: tf.data.Dataset, host: str):
-        """Starts the server.
-
-        Args:
-            batches: the batches.
-            host: name of this machine, as workers find it.
-        """
+        """Starts the server; `host` is the name of this machine, as workers find it."""
         service = tf.data.experimental.service
         started: queue.Queue[str | Exception] = queue.Queue()
 
@@ -175,11 +157,7 @@ class Feed:
         self._batches = batches  # The server holds no Python.
 
     def dataset(self, name: str) -> tf.data.Dataset:
-        """Returns the batches for the workers.
-
-        Args:
-            name: all that read under the same name share one pass over the batches.
-        """
+        """Returns the batches; all that read under one `name` share one pass."""
         return tf.data.experimental.service.from_dataset_id(
             "parallel_epochs",
             self._target,
@@ -210,11 +188,7 @@ class Pace(tf.keras.callbacks.Callback):
         self._handed_out.clear()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Waits for an earlier step, and checks its loss.
-
-        Raises:
-            FloatingPointError: If the loss of a step is NaN or infinite.
-        """
+        """Waits for an earlier step, and checks its loss."""
         self._handed_out.append((batch, logs))
         if len(self._handed_out) > self._most:
             done, result = self._handed_out.popleft()
@@ -226,11 +200,7 @@ class Pace(tf.keras.callbacks.Callback):
             self._check(loss, f"about batch {done + 1}")
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Checks the loss of the epoch.
-
-        Raises:
-            FloatingPointError: If the loss of the epoch is NaN or infinite.
-        """
+        """Checks the loss of the epoch."""
         self._check((logs or {}).get("loss", 0.0), "in one of the last batches")
 
     def _check(self, loss: float, where: str) -> None:
@@ -245,12 +215,7 @@ class ValidationHere(tf.keras.callbacks.Callback):
     """
 
     def __init__(self, build: Callable[[], tf.keras.Model], batches: tf.data.Dataset):
-        """Initialises the callback.
-
-        Args:
-            build: returns a compiled model like the one that is trained.
-            batches: the batches.
-        """
+        """Takes a function that builds a compiled model like the one in training."""
         super().__init__()
         self._build = build
         self._batches = batches
@@ -279,10 +244,9 @@ def join(strategy: tf.distribute.Strategy) -> None:
 
 @contextlib.contextmanager
 def watched_workers(cluster: clusters.Cluster) -> Iterator[None]:
-    """Reports lost and returning workers; aborts when none is left.
+    """Reports lost and returning workers, and aborts when none is left.
 
-    Raises:
-        tf.errors.UnavailableError: In the middle of the work, if none is left.
+    Then it raises `tf.errors.UnavailableError` in the middle of the work.
     """
     ended = threading.Event()
 

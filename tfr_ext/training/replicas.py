@@ -18,13 +18,6 @@ def strategy(name: str) -> tf.distribute.Strategy | None:
     """Returns a strategy by the name that it has in `TrainingConfig.strategy`.
 
     A strategy for several workers must be created before TensorFlow does anything.
-
-    Args:
-        name: 'none', 'mirrored', 'multi_worker' or 'parameter_server'; of the last, the
-            chief's.
-
-    Raises:
-        ValueError: If TF_CONFIG does not describe such a cluster.
     """
     if name == "mirrored":
         return tf.distribute.MirroredStrategy()
@@ -36,14 +29,7 @@ def strategy(name: str) -> tf.distribute.Strategy | None:
 
 
 def serves(name: str) -> bool:
-    """Returns whether this process serves one that trains, as a worker or ps.
-
-    Args:
-        name: as in `strategy`.
-
-    Raises:
-        ValueError: If TF_CONFIG does not describe such a cluster.
-    """
+    """Returns whether this process serves one that trains, as a worker or ps."""
     if name != parameter_servers.NAME:
         return False
     return parameter_servers.own_cluster().own.job != "chief"
@@ -90,8 +76,7 @@ def is_writer(strategy: tf.distribute.Strategy | None) -> bool:
 class Agreement:
     """Makes all workers act after the same batch.
 
-    Attributes:
-        every: number of batches from one question to the next.
+    `every` is the number of batches from one question to the next.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy | None):
@@ -137,15 +122,9 @@ def choose_gpus(
 ) -> None:
     """Makes TensorFlow use some GPUs, before it uses any device.
 
-    Args:
-        numbers: their numbers, from 0, as TensorFlow and `nvidia-smi` list them; all if
-            there are none.
-        memory_growth: whether TensorFlow takes memory as it needs it, rather than all
-            at once.
-        are_wanted: whether to say why it sees no GPU, if it sees none.
-
-    Raises:
-        ValueError: If it does not see one of them, or it is too late to choose.
+    The numbers are from 0, as TensorFlow and `nvidia-smi` list GPUs; none stand for
+    all. With `memory_growth`, TensorFlow takes memory as it needs it, rather than all
+    at once. With `are_wanted`, a message says why it sees no GPU, if it sees none.
     """
     seen = tf.config.list_physical_devices("GPU")
     formatted = f"`gpus={','.join(map(str, numbers))}`"

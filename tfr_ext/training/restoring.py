@@ -81,13 +81,7 @@ def best_model(
 ) -> tf.keras.Model:
     """Returns a model with the weights of the best epoch, which scores `[batch, list]`.
 
-    Args:
-        config: the settings, with `model_dir`, where the checkpoints are.
-        splits: the lists.
-        head: the output, with its values.
-
-    Raises:
-        ValueError: If there is no checkpoint, or it cannot be read.
+    The checkpoints are in `config.model_dir`, and the head must have its values.
     """
     if config.num_models > 1:
         models = [best_model(one, splits, head) for one in members.configs(config)]
@@ -106,11 +100,7 @@ def best_model(
 
 @contextlib.contextmanager
 def precision(mixed_precision: str) -> Iterator[None]:
-    """Makes layers that are created in this context compute in a precision.
-
-    Args:
-        mixed_precision: 'none', 'float16' or 'bfloat16'.
-    """
+    """Applies a `TrainingConfig.mixed_precision` to layers created in this context."""
     before = tf.keras.mixed_precision.global_policy()
     tf.keras.mixed_precision.set_global_policy(
         "float32" if mixed_precision == "none" else f"mixed_{mixed_precision}"
@@ -165,11 +155,7 @@ class ExportConfig(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: If a setting is wrong or missing.
-        """
+        """Checks the settings."""
         super().__post_init__()
         if not self.model_dir:
             raise ValueError("`model_dir` must name the directory of a finished run.")

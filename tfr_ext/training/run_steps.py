@@ -27,28 +27,15 @@ from tfr_ext.training.diagnosis import label_fit
 class RunInputs:
     """Inputs of a training run: the data, and what follows from it.
 
-    The models of an ensemble share it.
-
-    Attributes:
-        checked: what the settings say before any data is read.
-        splits: the lists, read and described when `load` is called.
-        given: the lists in memory, if there are any.
-        head: the output of the model, with its values.
+    The models of an ensemble share it. `checked` is what the settings say before any
+    data is read; `splits` and `head`, with its values, are there once `load` is called.
     """
 
     splits: data_splits.Splits
     head: heads.Head
 
     def __init__(self, config: TrainingConfig, given: data_splits.Splits | None = None):
-        """Checks the settings; nothing is read.
-
-        Args:
-            config: the settings.
-            given: lists in memory, if there are any.
-
-        Raises:
-            ValueError: If a setting is wrong.
-        """
+        """Checks the settings; nothing is read. `given` are lists in memory, if any."""
         self._config = config
         self.given = given
         self._origin = data_splits.in_memory(config.data, given)
@@ -131,15 +118,8 @@ def write_report(
 ) -> dict[str, dict[str, float | None]]:
     """Evaluates and exports a model; writes and prints the results.
 
-    Args:
-        config: the settings.
-        inputs: the data.
-        files: the files of the run.
-        trained: the model and its history.
-        models: the reports on the models of an ensemble.
-
-    Returns:
-        The mean of each metric, by split.
+    Returns the mean of each metric by split. `models` are the reports on the models of
+    an ensemble.
     """
     splits, convention = inputs.splits, inputs.convention
     content = outputs.write_evaluation(

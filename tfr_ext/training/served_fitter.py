@@ -23,11 +23,7 @@ _SPARE = 1 << 20
 
 
 def check_callbacks(callbacks: Sequence[tf.keras.callbacks.Callback]) -> None:
-    """Checks that none wants to be called for each batch, whose results are elsewhere.
-
-    Raises:
-        ValueError: If one does.
-    """
+    """Checks that none wants a call for each batch, whose results are elsewhere."""
     for callback in callbacks:
         if callback._implements_train_batch_hooks() and not callback._supports_tf_logs:
             raise ValueError(
@@ -41,16 +37,7 @@ class ServedFitter(fitter.Fitter):
     """A `Fitter` of the chief, whose workers take the steps."""
 
     def __init__(self, *args: Any, **kwargs: Any):
-        """Initialises the fitter.
-
-        Args:
-            *args: see `Fitter`.
-            **kwargs: see `Fitter`.
-
-        Raises:
-            ValueError: See `Fitter`, or if a callback wants to be called for each
-                batch.
-        """
+        """Initialises the fitter as `Fitter` does, and checks the callbacks."""
         super().__init__(*args, **kwargs)
         check_callbacks(self._callbacks)
         self._cluster = parameter_servers.own_cluster()

@@ -343,10 +343,7 @@ def train_member(
 ) -> None:
     """Trains a model of an ensemble, in a process of its own.
 
-    Args:
-        config: the settings of the model.
-        splits: lists in memory, if there are any.
-        before_writing: called before the first file is written.
+    `splits` are lists in memory; without them, it reads those of the settings.
     """
     _choose_devices(config)
     strategy = _prepare_tensorflow(config)

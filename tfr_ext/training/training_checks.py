@@ -37,11 +37,7 @@ class Checked:
 
 
 def check(config: TrainingConfig) -> Checked:
-    """Checks the settings that need no data.
-
-    Raises:
-        ValueError: If a setting is wrong, or two settings do not fit each other.
-    """
+    """Checks the settings that need no data."""
     head = heads.from_config(config)
     check_loss(config, head)
     names = parse_names(config.evaluation.metrics)
@@ -61,11 +57,7 @@ def check(config: TrainingConfig) -> Checked:
 
 
 def check_loss(config: TrainingConfig, head: heads.Head, trace: bool = True) -> None:
-    """Builds the loss and, with `trace`, its graph, to find wrong parameters at once.
-
-    Raises:
-        ValueError: If either fails.
-    """
+    """Builds the loss and, with `trace`, its graph, to find wrong parameters early."""
     key, forms = config.loss.loss, config.loss.schedules
     epochs = config.sized(0).num_epochs
     try:
@@ -143,12 +135,7 @@ def label_sampling(
 
 
 def check_data(config: TrainingConfig) -> None:
-    """Reads the data as training does, and checks that it fits the settings.
-
-    Raises:
-        ValueError: If it does not fit, or has errors.
-        OSError: If it cannot be read.
-    """
+    """Reads the data as training does, and checks that it fits the settings."""
     with contextlib.redirect_stdout(io.StringIO()):
         splits = data_splits.load(config.data)
         checked = check(config)

@@ -150,14 +150,10 @@ class _Blocks:
 
 
 class _Solution(NamedTuple):
-    """Result of the iterations.
+    """Positions of the items, and the last scalings of items (`u`) and ranks (`v`).
 
-    Attributes:
-        positions: of the items, `[batch, list]`.
-        u: last scaling of the items, `[batch, list]`.
-        v: last scaling of the ranks.
-        all_u: scalings before each iteration, `[iterations, batch, list]`.
-        all_v: scalings after each iteration.
+    `all_u` has those of the items before each iteration, and `all_v` those of the ranks
+    after it, `[iterations, batch, list]`; all others are `[batch, list]`.
     """
 
     positions: tf.Tensor

@@ -28,9 +28,7 @@ class Pool:
     def __init__(self, preloaded: Sequence[str] = ()):
         """Initialises the pool.
 
-        Args:
-            preloaded: modules that are imported once for all processes, besides that of
-                their work; of the first pool only.
+        Only the first pool's `preloaded` modules are imported, once for all processes.
         """
         self._preloaded = preloaded
         self._processes: dict[Any, Any] = {}
@@ -53,10 +51,7 @@ class Pool:
     def start(self, work: Callable[..., None], *arguments: Any) -> Any:
         """Starts a process, and returns the pipe to it.
 
-        Args:
-            work: what it does, with a pipe to this process and the arguments; a
-                function of a module.
-            *arguments: further arguments for it.
+        `work`, a function of a module, gets a pipe to this process and the arguments.
         """
         context = _context([work.__module__, *self._preloaded])
         ours, its = context.Pipe()
@@ -76,11 +71,7 @@ class Pool:
             pipe.send(message)
 
     def receive(self, pipe: Any) -> Any:
-        """Returns a message of a process.
-
-        Raises:
-            Ended: If it has ended instead.
-        """
+        """Returns a message of a process, or raises `Ended` if it has ended instead."""
         try:
             return pipe.recv()
         except (EOFError, OSError):

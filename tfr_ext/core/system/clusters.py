@@ -21,13 +21,7 @@ _PATIENCE = 3.0
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A process of a cluster.
-
-    Attributes:
-        job: what it is: 'chief', 'worker' or 'ps'.
-        index: its number among those of its job.
-        address: its host and port.
-    """
+    """A process of a cluster: number `index` of the job 'chief', 'worker' or 'ps'."""
 
     job: str
     index: int
@@ -54,12 +48,7 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """All processes, and which of them this one is.
-
-    Attributes:
-        tasks: the processes.
-        own: this one.
-    """
+    """All processes, and which of them this one is."""
 
     tasks: tuple[Task, ...]
     own: Task
@@ -74,21 +63,13 @@ class Cluster:
 
 
 def from_environment() -> Cluster | None:
-    """Returns the cluster that TF_CONFIG describes; None if it is not set.
-
-    Raises:
-        ValueError: If it has another form.
-    """
+    """Returns the cluster that TF_CONFIG describes; None if it is not set."""
     text = os.environ.get(VARIABLE)
     return parsed(text) if text else None
 
 
 def parsed(text: str) -> Cluster:
-    """Returns the cluster that a text describes.
-
-    Raises:
-        ValueError: If it has another form.
-    """
+    """Returns the cluster that a text describes."""
     try:
         found = json.loads(text)
         tasks = tuple(

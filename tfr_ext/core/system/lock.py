@@ -22,16 +22,10 @@ def alone(directory: str, work: str) -> Iterator[None]:
     """Locks a directory, so that only one process at a time uses it.
 
     The operating system releases the lock when the process ends, however that happens.
-    The lock file is removed at the end, and so is the directory if this created it and
-    it is empty. What killed processes have left aside there is removed.
-
-    Args:
-        directory: the directory, which is created if it does not exist.
-        work: what the process does there, such as 'training', for messages.
-
-    Raises:
-        ValueError: If another process holds the lock, or may hold it.
-        OSError: If this user cannot make files there.
+    A missing directory is created. The lock file is removed at the end, and so is the
+    directory if this created it and it is empty. What killed processes have left aside
+    there is removed. If another process holds the lock, or may hold it, this raises a
+    ValueError. `work` is what the process does, such as 'training', for messages.
     """
     check_may_write(directory)
     with _held(directory, _NAME, work, f"is at work in {directory}", "directory"):
@@ -43,14 +37,8 @@ def alone(directory: str, work: str) -> Iterator[None]:
 def alone_with(path: str, work: str) -> Iterator[None]:
     """Locks a file, so that only one process at a time writes it.
 
-    Others may write other files in its directory.
-
-    Args:
-        path: the file, which need not exist, or a link to it.
-        work: what the process does, such as 'ranking', for messages.
-
-    Raises:
-        ValueError: If another process holds the lock, or may hold it.
+    Others may write other files in its directory. The file need not exist, and may be a
+    link. For `work` and the ValueError see `alone`.
     """
     directory, name = os.path.split(os.path.realpath(path))
     # Killed processes leave it as they leave what they write aside.
@@ -89,11 +77,7 @@ def _held(
 
 
 def _locked(path: str, work: str) -> int:
-    """Returns the descriptor of a file that is locked and still exists.
-
-    Raises:
-        BlockingIOError: If another process holds the lock.
-    """
+    """Returns the descriptor of a file that is locked and still exists."""
     deadline = time.monotonic() + _SECONDS
     while True:
         _make_all(os.path.dirname(path) or ".")

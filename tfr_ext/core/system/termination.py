@@ -102,11 +102,7 @@ def is_requested() -> bool:
 
 
 def end() -> NoReturn:
-    """Stops the work, even if another worker got the signal.
-
-    Raises:
-        KeyboardInterrupt: Always.
-    """
+    """Stops the work by a KeyboardInterrupt, even if another worker got the signal."""
     if not _State.requested:
         signal.raise_signal(signal.SIGTERM)
     raise KeyboardInterrupt

@@ -20,13 +20,10 @@ def in_threads(
 ) -> Iterator[_Result]:
     """Yields the results of a function for items, in their order.
 
-    A few items are taken ahead. An error, of the function or of the items, is raised in
-    its turn: after the results of all items before it.
-
-    Args:
-        function: called in several threads at once. This only saves time if it leaves
-            Python for most of its time.
-        items: taken in this thread.
+    The function is called in several threads at once, which only saves time if it
+    leaves Python for most of its time. A few items are taken ahead, in this thread. An
+    error, of the function or of the items, is raised in its turn: after the results of
+    all items before it.
 
     Examples:
         >>> list(in_threads(len, ["a", "", "bcd"]))

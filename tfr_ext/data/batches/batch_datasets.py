@@ -38,13 +38,9 @@ def dataset_of(
     functions, and nothing else does: TensorFlow keeps a function of `tf.numpy_function`
     until the process ends, so it gets one that finds them by a number.
 
-    Args:
-        begin: called when an iteration begins; what it returns names the iteration.
-        batch: maps the name of the iteration, and the number of a batch from 0 on, to
-            the batch, whose structure is that of `signature`. The numbers of an
-            iteration come in turn.
-        count: number of batches.
-        signature: shapes and types of a batch.
+    `begin` is called when an iteration begins, and returns its name. `batch` maps that
+    name, and the number of a batch from 0 on, to the batch, whose structure is that of
+    `signature`. The numbers of an iteration come in turn.
     """
     specs = tuple(tf.nest.flatten(signature))
 
@@ -99,10 +95,8 @@ def _step(specs: tuple[tf.TensorSpec, ...]) -> tf.types.experimental.ConcreteFun
 class _Calls:
     """The calls of Python by TensorFlow's threads.
 
-    Attributes:
-        threads: their identifiers.
-        changes: how often a call has begun or ended.
-        ending: whether the interpreter ends.
+    `changes` says how often a call has begun or ended, and `ending` whether the
+    interpreter ends.
     """
 
     threads: set[int] = set()
@@ -166,9 +160,7 @@ def in_parallel(
 ) -> tf.data.Dataset:
     """Returns a function's results for pieces, in order, computed ahead of time.
 
-    Args:
-        pieces: the pieces, each one tensor.
-        function: what they are given to; traced, and without captured tensors.
+    Each piece is one tensor, and the function has no captured tensors.
     """
     structure = function.structured_outputs
     outputs = tf.nest.flatten(structure)

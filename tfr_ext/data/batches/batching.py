@@ -48,14 +48,9 @@ MAX_PADDING = 1.25
 def padded_positions(
     lists: RankingLists, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the item indices of some lists, padded to the longest list.
+    """Returns the item indices of lists `[batch]`, and the mask of real items.
 
-    Args:
-        lists: the lists.
-        chosen: indices of lists, `[batch]`.
-
-    Returns:
-        Item indices `[batch, list]` (0 at padding), and the mask of real items.
+    Both are `[batch, list]`, padded to the longest list; indices are 0 at padding.
     """
     lengths = lists.lengths[chosen]
     offsets = np.arange(lengths.max(initial=0))
@@ -115,12 +110,7 @@ def _aligned(shape: tuple[int, ...]) -> np.ndarray:
 def input_signature(
     num_features: int, spec: FeatureSpec | None = None
 ) -> dict[str, tf.TensorSpec]:
-    """Returns the shapes and types of the inputs of a model, as `tf.TensorSpec`s.
-
-    Args:
-        num_features: width of the features.
-        spec: what the features are, if they are not only numbers.
-    """
+    """Returns the shapes and types of the inputs of a model, as `tf.TensorSpec`s."""
     inputs = {}
     if num_features or spec is None:
         inputs[FEATURES] = tf.TensorSpec([None, None, num_features], tf.float32)
@@ -138,14 +128,7 @@ def batch_signature(
     has_weights: bool = False,
     spec: FeatureSpec | None = None,
 ) -> tuple:
-    """Returns the shapes and types of batches, as `tf.TensorSpec`s.
-
-    Args:
-        num_features: width of the features.
-        num_grades: number of grades, if the labels are distributions.
-        has_weights: whether the lists have weights.
-        spec: what the features are, if they are not only numbers.
-    """
+    """Returns the `tf.TensorSpec`s of batches, whose labels may be distributions."""
     grades = [] if num_grades is None else [num_grades]
     weights = [tf.TensorSpec([None, None], tf.float32)] * has_weights
     labels = tf.TensorSpec([None, None, *grades], tf.float32)

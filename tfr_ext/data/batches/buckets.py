@@ -12,14 +12,9 @@ def cut_by_items(
 ) -> Iterator[np.ndarray]:
     """Cuts lists, sorted by length, into batches of a bounded number of padded items.
 
-    Args:
-        order: indices of lists, from short to long.
-        lengths: length of each list.
-        max_items: maximum number of items, padding included, of a batch of more than
-            one list.
-
-    Yields:
-        Consecutive pieces of `order`.
+    `order` has the indices of the lists from short to long, and is yielded in
+    consecutive pieces. `max_items` counts padding, and a batch of one list may have
+    more.
     """
     start = 0
     for end in range(1, len(order) + 1):
@@ -34,7 +29,7 @@ def cut_by_padding(
     max_padding: float | None = None,
     num_batches: int | None = None,
 ) -> list[int]:
-    """Finds the fewest batches that need little padding.
+    """Returns the ends of the fewest batches that need little padding.
 
     Full batches are used if they need little enough. Otherwise the result has the least
     padding of all divisions into that many batches.
@@ -45,9 +40,6 @@ def cut_by_padding(
         max_padding: maximum ratio of padded to real items; None for full batches.
         num_batches: if given, the number of batches, whatever their padding; from the
             number of full batches up to the number of lists.
-
-    Returns:
-        The end of each batch.
 
     Examples:
         >>> lengths = np.array([1, 1, 1, 1, 5, 9])

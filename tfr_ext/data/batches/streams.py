@@ -257,12 +257,7 @@ class StreamedLists:
 
 @dataclasses.dataclass(frozen=True)
 class _Piece:
-    """Some lists in the temporary file.
-
-    Attributes:
-        lengths: number of items of each list.
-        place: where their numbers are.
-    """
+    """Some lists in the temporary file: their lengths, and where their numbers are."""
 
     lengths: np.ndarray
     place: int
@@ -297,11 +292,7 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        """Makes the file, in the directory that `tempfile` chooses.
-
-        Raises:
-            OSError: If it cannot be made.
-        """
+        """Makes the file, in the directory that `tempfile` chooses."""
         self._file = tempfile.TemporaryFile(buffering=0)
         self._size = 0
         self._lock = threading.Lock()
@@ -311,11 +302,8 @@ class Scratch:
     def append(self, *arrays: np.ndarray | None) -> int:
         """Writes arrays one after the other in the background; returns their place.
 
-        Args:
-            *arrays: arrays; None is left out. They must not change afterwards.
-
-        Raises:
-            OSError: If there was no room for those before.
+        None is left out. The arrays must not change afterwards. An OSError says that
+        there was no room for those before.
         """
         self.flush()
         place = self._size
@@ -325,11 +313,7 @@ class Scratch:
         return place
 
     def flush(self) -> None:
-        """Waits until everything is written.
-
-        Raises:
-            OSError: If there is no room.
-        """
+        """Waits until everything is written; an OSError says that there is no room."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()

@@ -31,12 +31,7 @@ _LOOKED_AT = 1000
 
 
 def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
-    """Returns the widths in the first example of a file with each feature.
-
-    Raises:
-        DataFormatError: If a record cannot be read, none has a feature, or the model
-            takes embeddings.
-    """
+    """Returns the widths in the first example of a file with each feature."""
     if schema.spec is not None and schema.spec.embeddings:
         names = ", ".join(x.name for x in schema.spec.embeddings)
         problem = f"the model takes embeddings ({names}), which ELWC files have not"
@@ -128,17 +123,10 @@ def parse_slowly(
     schema: ElwcSchema,
     widths: Widths,
 ) -> Chunk:
-    """Reads records one by one and explains the first one that is wrong.
+    """Reads serialised records one by one and explains the first one that is wrong.
 
-    Args:
-        records: serialised `ExampleListWithContext` protos.
-        path: the file, for messages.
-        first_record: number in the file of the first of them, from 1.
-        schema: names of the features.
-        widths: what `measure` found.
-
-    Raises:
-        DataFormatError: If a record is wrong.
+    `first_record` is the number of the first of them in the file, from 1, and `widths`
+    is what `measure` found.
     """
     items: list[tuple[Any, ...]] = []
     lengths: list[int] = []
@@ -337,11 +325,7 @@ def _name(example: tf.train.Example, name: str) -> str | None:
 
 
 def parse_name(value: bytes, name: str) -> str:
-    """Returns the name of a query or document, the value of a feature `name`.
-
-    Raises:
-        ValueError: If it is not UTF-8, or empty.
-    """
+    """Returns the name of a query or document, the value of a feature `name`."""
     try:
         text = value.decode()
     except UnicodeDecodeError:

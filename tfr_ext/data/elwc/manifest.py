@@ -26,15 +26,7 @@ _NOT_A_FILE = re.compile(r"[/\\\x00]|^\.\.?$")
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """One file of a split.
-
-    Attributes:
-        name: file name in the directory of the manifest.
-        queries: number of lists.
-        items: number of items.
-        bytes: size of the file.
-        sha256: hexadecimal digest of the file.
-    """
+    """One file of a split, in the directory of the manifest."""
 
     name: str
     queries: int
@@ -63,14 +55,10 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The files of a split, and their joint counts.
+    """The files of a split, in order, and their joint counts.
 
-    Attributes:
-        shards: the files, in order.
-        labels: number of items of each label, by the label's shortest text, such as
-            `{'0': 12279, '1': 2001}`; empty if there are very many labels.
-        max_label: the highest label.
-        max_list_size: items of the longest list.
+    `labels` has the number of items of each label, by the label's shortest text, such
+    as `{'0': 12279, '1': 2001}`; it is empty if there are very many labels.
     """
 
     shards: list[Shard]
@@ -108,13 +96,12 @@ class Split:
 class Manifest:
     """The contents of a directory of prepared shards.
 
-    When shards are read, they are compared with all of this except `source`, which says
-    where they come from and is for information only.
+    When shards are read, they are compared with all of this except `source`, the flags
+    that prepared them, which is for information only.
 
     Attributes:
         num_features: width of `float_features`.
         num_grades: width of `label_distribution`; None if there is none.
-        source: the flags that prepared it, by name: for information.
         splits: the splits by name: 'train', 'valid', 'test'.
         spec: what the features are; None if they are numbers.
     """

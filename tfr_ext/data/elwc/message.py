@@ -20,14 +20,10 @@ _FIELDS = {"examples": 1, "context": 2}
 def message_classes(
     package: str, messages: dict[str, dict[str, tuple[int, str]]], *others: Any
 ) -> dict[str, Any]:
-    """Defines messages, and returns their classes by name.
+    """Defines messages of a package, and returns their classes by name.
 
-    Args:
-        package: that of the messages.
-        messages: the number and the type of each field of each message. A type is
-            'string', a message of these, or one of the others with its package; '*'
-            before it says that there may be several.
-        others: classes of the other messages.
+    Each field has a number and a type: 'string', a message of these, or one of the
+    `others` with its package. '*' before a type says that there may be several.
     """
     file = descriptor_pb2.FileDescriptorProto(
         name=f"{package.replace('.', '/')}.proto",
@@ -66,14 +62,10 @@ ExampleListWithContext = message_classes(_PACKAGE, _MESSAGES, tf.train.Example)[
 
 
 def split_protos(protos: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the serialised parts of protos.
+    """Returns the parts of serialised `ExampleListWithContext` protos `[batch]`.
 
-    Args:
-        protos: serialised `ExampleListWithContext` protos `[batch]`.
-
-    Returns:
-        How many examples and contexts each has, `[batch, 2]`, its examples `[batch,
-        list]`, and its contexts `[batch, contexts]`; empty at padding.
+    These are how many examples and contexts each has, `[batch, 2]`, its examples
+    `[batch, list]`, and its contexts `[batch, contexts]`; empty at padding.
     """
     sizes, (examples, contexts) = tf.io.decode_proto(
         protos,

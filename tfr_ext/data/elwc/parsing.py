@@ -36,19 +36,10 @@ def parser(schema: ElwcSchema, widths: Widths) -> Parser:
 
 
 class Parser:
-    """Parses records whose features have the kinds and widths of the first record.
-
-    Attributes:
-        spec: what the features are; None if they are numbers.
-    """
+    """Parses records whose features have the kinds and widths of the first record."""
 
     def __init__(self, schema: ElwcSchema, widths: Widths):
-        """Initialises the parser.
-
-        Args:
-            schema: names of the features.
-            widths: what `diagnosis.measure` found.
-        """
+        """Initialises the parser with the widths that `diagnosis.measure` found."""
         self._schema = schema
         self._widths = widths
         spec = schema.packed or schema.spec_of(widths)
@@ -91,12 +82,9 @@ class Parser:
     def graph(self, with_padding: bool) -> tf.types.experimental.ConcreteFunction:
         """Returns the function from protos `[records]` to their numbers and names.
 
-        It raises a `tf.errors.OpError` if it cannot validate them.
-
-        Args:
-            with_padding: whether to parse padding, too: this is faster where lists are
-                about as long as each other, and needs a multiple of the memory where
-                they are not.
+        It raises a `tf.errors.OpError` if it cannot validate them. To parse padding,
+        too, is faster where lists are about as long as each other, and needs a multiple
+        of the memory where they are not.
         """
         if with_padding not in self._graphs:
             self._graphs[with_padding] = tf.function(
@@ -129,12 +117,7 @@ class Parser:
     def parse_quickly(
         self, records: tf.Tensor, with_padding: bool = False
     ) -> Chunk | None:
-        """Parses records; returns None if it cannot validate them.
-
-        Args:
-            records: serialised `ExampleListWithContext` protos `[records]`.
-            with_padding: see `graph`.
-        """
+        """Parses records with a `graph`; returns None if it cannot validate them."""
         try:
             found = self.graph(with_padding)(records)
         except (tf.errors.OpError, UnicodeDecodeError):  # Its message has the bytes.

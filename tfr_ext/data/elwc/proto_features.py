@@ -147,13 +147,7 @@ class ElwcFeatures:
 
 
 def parsed_as(feature: Feature, missing_value: float) -> Any:
-    """Returns how `tf.io.parse_example` reads a feature.
-
-    Args:
-        feature: the feature.
-        missing_value: what a number becomes where it is absent; those of an embedding
-            become 0.
-    """
+    """Returns how `tf.io.parse_example` reads a feature."""
     if feature.kind == "embedding":
         missing_value = 0.0
     elif feature.kind != "number":
@@ -215,9 +209,5 @@ def measure_features(path: str, schema: ElwcSchema) -> ElwcFeatures:
 
 
 def has_feature(path: str, name: str) -> bool:
-    """Returns whether the first example of a file has a feature.
-
-    Raises:
-        DataFormatError: If the file does not begin with a record.
-    """
+    """Returns whether the first example of a file has a feature."""
     return diagnosis.has_feature(first_record(path, check=False) or b"", name)

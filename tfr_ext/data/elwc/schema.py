@@ -177,8 +177,7 @@ class Widths:
     """The numbers of values, which are the same in all of the data.
 
     Attributes:
-        features: width of each of `ElwcSchema.features`.
-        context: width of each of `ElwcSchema.context_features`.
+        features: width of each of `ElwcSchema.features`; `context` is alike.
         grades: width of the label distributions; None if there are none.
         integers: names of the features, of examples and of the context, that hold
             integers.
@@ -199,19 +198,14 @@ class Widths:
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """The contents of some records of a file.
+    """The contents of some records of a file, in arrays like those of `RankingLists`.
 
     Attributes:
-        features: float32 array `[num_items, num_features]`.
         labels: float32 array `[num_items]`; negative where nobody judged the item.
         lengths: number of items of each list.
         query_ids: name of each query, None where it has none.
         doc_ids: name of each item, or None if one has none.
-        distributions: float32 array `[num_items, num_grades]`, or None.
-        weights: float32 array `[num_items]`, or None.
         num_absent: how many of the features the examples lack.
-        ids: see `RankingLists`.
-        context_ids: see `RankingLists`.
         faults: how many categories or texts of items or lists have more values or words
             than are used, and how many texts are not UTF-8.
     """

@@ -33,18 +33,11 @@ def read_records(
 ) -> Iterator[tf.Tensor]:
     """Yields the records of a file, some at a time, as strings `[records]`.
 
-    Args:
-        path: the file, on any file system that `tf.io.gfile` knows.
-        records_per_piece: maximum number of records at a time.
-        check: whether the lengths of the records are first compared with the size of
-            the file, for which a gzipped file is decompressed as a whole. TensorFlow
-            takes a truncated gzip file for a complete one, and a wrong length with a
-            correct checksum ends the process. Not needed for a file that was read
-            before.
-
-    Raises:
-        DataFormatError: At the first record that is damaged; those before it have been
-            yielded.
+    `check` compares the lengths of the records with the size of the file first, for
+    which a gzipped file is decompressed as a whole: TensorFlow takes a truncated gzip
+    file for a complete one, and a wrong length with a correct checksum ends the
+    process. A file that was read before needs no check. The records before a damaged
+    one are yielded before the error.
     """
     dataset, size = _records(path)
     dataset = dataset.with_options(batch_datasets.without_optimizations())
@@ -91,21 +84,15 @@ def map_records(
     records_per_piece: int,
     function: Callable[[bool], tf.types.experimental.ConcreteFunction],
 ) -> Generator[dict[str, tf.Tensor] | None]:
-    """Yields the results of a graph function for the records of some files.
+    """Yields the results of a graph function for the pieces of some files of records.
 
-    It ends before the first piece with which anything is wrong: `read_records` says
-    what. Files are joined, because it takes as long to start a dataset with a function
-    as to read 50 MB.
+    After each file comes None. The results end before the first piece with which
+    anything is wrong: `read_records` says what. Files are joined, because it takes as
+    long to start a dataset with a function as to read 50 MB.
 
-    Args:
-        paths: the files.
-        records_per_piece: maximum number of records that the function gets.
-        function: takes whether the records of a piece have about the same size, and
-            returns what maps records `[records]` to tensors by name, among them
-            `record_bytes`, the size of each record.
-
-    Yields:
-        What the function makes of each piece, and None at the end of each file.
+    `function` takes whether the records of a piece have about the same size, and
+    returns what maps records `[records]` to tensors by name, among them `record_bytes`,
+    the size of each record.
     """
     for start in range(0, len(paths), _FILES_AT_ONCE):
         some = paths[start : start + _FILES_AT_ONCE]
@@ -154,11 +141,7 @@ def _records(path: str) -> tuple[tf.data.Dataset, int | None]:
 
 
 def each_record(path: str) -> Iterator[bytes]:
-    """Yields the records of a file, the first one before the others are looked at.
-
-    Raises:
-        DataFormatError: At the first record that is damaged.
-    """
+    """Yields the records of a file, the first one before the others are looked at."""
     first = first_record(path)
     if first is not None:
         yield first
@@ -167,15 +150,7 @@ def each_record(path: str) -> Iterator[bytes]:
 
 
 def first_record(path: str, check: bool = True) -> bytes | None:
-    """Returns the first record of a file; None if there is none.
-
-    Args:
-        path: see `read_records`.
-        check: see `read_records`.
-
-    Raises:
-        DataFormatError: If the file is damaged before the end of that record.
-    """
+    """Returns the first record of a file, None if there is none; checks no other."""
     if check:
         _, _, problem = _survey(path, _records(path)[1], most=1)
         if problem:
@@ -228,9 +203,8 @@ def _survey(
 ) -> tuple[list[int], int, str]:
     """Walks up to `most` records by their lengths; `size` is None for gzip.
 
-    Returns:
-        The lengths of the records that the file has room for, the size of its content,
-        and what is wrong with the length of the next record, if anything.
+    Returns the lengths of the records that the file has room for, the size of its
+    content, and what is wrong with the length of the next record, if anything.
     """
     lengths: list[int] = []
     position = 0

@@ -52,12 +52,7 @@ def parse_fast(
 ) -> Chunk | None:
     """Reads whole lines by array operations; returns None if it cannot validate them.
 
-    Args:
-        text: Whole lines, each with its line feed.
-        first_line: Number of the first line of `text`.
-        num_features: Largest index accepted; None for `diagnosis.MAX_INDEX`.
-        missing_value: What `NULL` becomes.
-        labelled: see `diagnosis.label_parser`.
+    The arguments are those of `diagnosis.parse_slowly`.
     """
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
@@ -131,10 +126,8 @@ def _find_given_again(counts: np.ndarray, index: np.ndarray) -> np.ndarray:
 def _find_separators(body: bytes) -> tuple[np.ndarray, ...] | None:
     """Finds the separators in lines that are ` INDEX:VALUE INDEX:VALUE ...`.
 
-    Returns:
-        None if blanks, colons, dots and line feeds do not follow each other as they
-        should. Otherwise the number of features of each line, and the arguments of
-        `_parse_features`.
+    Returns the number of features of each line, and the arguments of `_parse_features`;
+    None if blanks, colons, dots and line feeds do not follow each other as they should.
     """
     text = np.frombuffer(body, np.uint8)
     found = (text <= _BLANK) | (text == _COLON) | (text == _DOT)
@@ -160,13 +153,10 @@ def _find_separators(body: bytes) -> tuple[np.ndarray, ...] | None:
 def _parse_features(
     text: np.ndarray, places: np.ndarray, colons: np.ndarray, dotted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Reads the features around some colons; all but `NULL` must be numbers.
+    """Reads the features around some colons from what `_find_separators` returned.
 
-    Takes the results of `_find_separators`.
-
-    Returns:
-        None if anything is not a number. Otherwise the indices, the values, and which
-        of the values are `NULL`.
+    Returns the indices, the values, and which of the values are `NULL`; None if
+    anything else is not a number.
     """
     # words[i] is text[i + 1:i + 9], what follows the separator in place i.
     words: np.ndarray = np.ndarray(
@@ -234,17 +224,12 @@ def _parse_long(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Reads [+-]WHOLE[.FRACTION][e[+-]XXX] with up to 24 digits.
 
-    Args:
-        text: The text.
-        words: Groups of eight bytes, words[i] that after text[i].
-        begin: Places of the colons before the numbers.
-        middle: Places of the dots; those of the ends where there is none.
-        end: Places of the separators after the numbers.
-        dotted: Whether there is a dot.
+    A number stands between a colon at `begin` and a separator at `end`. Its dot is at
+    `middle`, which is `end` where there is none, and `words[i]` are the eight bytes
+    after `text[i]`.
 
-    Returns:
-        The numbers, and whether each is certainly what float() and then rounding to
-        float32 makes of the text. Otherwise the number may be anything.
+    Returns the numbers, and whether each is certainly what float() and then rounding to
+    float32 makes of the text. Otherwise the number may be anything.
     """
     first = text[begin + 1]
     minus = first == _MINUS
@@ -291,8 +276,7 @@ def _parse_digits(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Reads the first `length` bytes of each word as an integer; 0 if more than 8.
 
-    Returns:
-        The integers, and a value that is not 0 where a byte is not a digit.
+    Also returns a value that is not 0 where a byte is not a digit.
     """
     # In a little-endian word the first byte is the lowest. After xor, digits are 0 to
     # 9, and the shift makes them the last bytes, after as many 0 as there is room for.

@@ -44,12 +44,10 @@ class Chunk:
     Attributes:
         lines: Line numbers in the file, from 1.
         labels: float32 labels; 0 where they are not wanted.
-        query_ids: Query identifiers.
         doc_ids: Document identifiers, or None if a line has none.
         counts: Number of features of each line.
         index: Feature indices, from 1, of all lines, as they follow in the text.
         value: float32 feature values that belong to `index`.
-        num_null: How many values were `NULL`.
         repeats: Numbers of the lines that give an index twice. The last value counts,
             as in TensorFlow Ranking; `index` and `value` have no other.
     """
@@ -75,15 +73,7 @@ def out_of_range(index: str, num_features: int | None) -> str:
 
 
 def parse_label(token: bytes) -> np.float32:
-    """Reads a label.
-
-    Returns:
-        The label.
-
-    Raises:
-        ValueError: If it is not a number from 0 up that float32 can hold. The
-            message says what was expected.
-    """
+    """Reads a label, which must be a number from 0 up that float32 can hold."""
     label = _parse_number(token, "label")
     if label < 0:
         raise ValueError(
@@ -96,9 +86,7 @@ def parse_label(token: bytes) -> np.float32:
 def label_parser(labelled: bool) -> Callable[[bytes], np.float32]:
     """Returns the function that reads the labels of lines.
 
-    Args:
-        labelled: Whether labels are wanted. Otherwise a line may have none, or any
-            number, and its label is 0.
+    If labels are not wanted, a line may have none, or any number, and its label is 0.
     """
     return parse_label if labelled else _skip_label
 
@@ -113,19 +101,8 @@ def parse_slowly(
 ) -> Chunk:
     """Reads lines one by one and explains the first one that is wrong.
 
-    Args:
-        text: Whole lines, each with its line feed.
-        path: The file, for messages.
-        first_line: Number of the first line of `text`.
-        num_features: Largest index accepted; None for `MAX_INDEX`.
-        missing_value: What `NULL` becomes.
-        labelled: See `label_parser`.
-
-    Returns:
-        What the lines say.
-
-    Raises:
-        DataFormatError: If a line is wrong.
+    `text` is whole lines, each with its line feed. Indices up to `num_features` are
+    accepted, or up to `MAX_INDEX` if it is None, and `NULL` becomes `missing_value`.
     """
     read_label = label_parser(labelled)
     lines: list[int] = []

@@ -141,22 +141,10 @@ def read_chunks(
     first_line: int = 1,
     labelled: bool = True,
 ) -> Iterator[Chunk]:
-    """Reads a file chunk by chunk.
+    """Reads a file chunk by chunk, or its whole lines from byte `start` up to `end`.
 
-    Args:
-        path: The file.
-        num_features: Largest index accepted; None for `diagnosis.MAX_INDEX`.
-        missing_value: What `NULL` becomes.
-        start: Where to begin, a byte at which a line begins.
-        end: Where to end, after the end of a line; None for the end of the file.
-        first_line: Number of the line at `start`.
-        labelled: As for `iter_letor`.
-
-    Yields:
-        What the lines say.
-
-    Raises:
-        DataFormatError: If a line is wrong or too long, or the file is damaged.
+    `first_line` is the number of the line at `start`. The other arguments are those of
+    `diagnosis.parse_slowly`.
     """
     for line, text in text_files.read_pieces(path, start, end, first_line):
         chunk = arrays.parse_fast(text, line, num_features, missing_value, labelled)
@@ -171,15 +159,7 @@ class ListsBuilder:
     """Builds lists from chunks of lines, in arrays that grow."""
 
     def __init__(self, num_features: int | None, labelled: bool = True) -> None:
-        """Starts with no lines.
-
-        Args:
-            num_features: Width of the result; None for the largest index.
-            labelled: As for `iter_letor`.
-
-        Raises:
-            ValueError: If `num_features` is less than 1.
-        """
+        """Starts with no lines; `num_features` None stands for the largest index."""
         if num_features is not None:
             checks.at_least("num_features", num_features, 1)
         self._labelled = labelled
@@ -232,11 +212,8 @@ class ListsBuilder:
     ) -> None:
         """Warns of `NULL` values, and for each file of lines with an index twice.
 
-        Args:
-            missing_value: What `NULL` became.
-            where: What was read.
-            lines_before: Counts the lines of the file before those that were read; none
-                if left out.
+        `lines_before` counts the lines of the file before those that were read; by
+        default, there are none.
         """
         for path, (count, first) in self._repeats.items():
             logging.warning(

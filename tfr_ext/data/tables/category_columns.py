@@ -33,12 +33,7 @@ def is_auto(categories: Any) -> bool:
 
 
 def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
-    """Returns the columns of the types category and string, but for those taken.
-
-    Raises:
-        ValueError: If such a column looks like numbers, sentences or names that hardly
-            occur twice.
-    """
+    """Returns the columns of the types category and string, but for those taken."""
     import pandas
 
     names = []
@@ -71,15 +66,7 @@ def spec_of(
 ) -> FeatureSpec | None:
     """Returns what all columns of a frame are; None if they are numbers of items.
 
-    Args:
-        frame: a pandas.DataFrame.
-        categories: the columns of categories, or 'auto'.
-        texts: those of texts.
-        embeddings: those of embeddings.
-        *others: the last arguments of `features`.
-
-    Raises:
-        ValueError: If a column has two uses, or is no category.
+    `categories` may be 'auto', and `others` are the last arguments of `features`.
     """
     if is_auto(categories):
         categories = found(frame, [*texts, *embeddings])
@@ -124,22 +111,7 @@ def features(
     text_words: int = TEXT_WORDS,
     embedding_inputs: bool = False,
 ) -> FeatureSpec:
-    """Returns what some columns are, by their values.
-
-    Args:
-        frame: a pandas.DataFrame.
-        numbers: the columns of numbers.
-        categories: those of categories.
-        texts: those of texts.
-        embeddings: those of embeddings.
-        context: those of any kind that are of the list.
-        text_words: how many words of a text are used.
-        embedding_inputs: whether a model takes the numbers of embeddings too.
-
-    Raises:
-        ValueError: If the values of a category are numbers that are not whole, or an
-            embedding is none or says nothing.
-    """
+    """Returns what some columns are, by their values; see `frames.Columns`."""
     known = [*numbers, *categories, *texts, *embeddings]
     unknown = [name for name in context if name not in known]
     if unknown:
@@ -194,14 +166,8 @@ def features(
 def fields(frame: Any, spec: FeatureSpec, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of `RankingLists` that are about what is no number.
 
-    Args:
-        frame: a pandas.DataFrame.
-        spec: what its columns are.
-        given: the other fields; the embeddings are put behind the numbers.
-
-    Raises:
-        RowError: If a value is not of the kind of its column, or a column of the
-            context has two values in a list.
+    `given` has the other fields; the embeddings are put into its features, behind the
+    numbers.
     """
     lists = given["row_splits"], given["query_ids"]
     for feature in spec.numbers:
@@ -356,11 +322,7 @@ def _token(value: Any, column: str, row: int) -> bytes:
 
 
 def _text(value: Any, feature: Feature) -> bytes:
-    """Returns the bytes of a value that stand for it.
-
-    Raises:
-        ValueError: If the feature is not of such values.
-    """
+    """Returns the bytes of a value that stand for it."""
     value = row_arrays.exact(value)
     if not isinstance(value, (str, bytes, int, np.integer, np.bool_)):
         value = row_arrays.shown(value)

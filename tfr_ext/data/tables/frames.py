@@ -30,14 +30,9 @@ class Columns:
 
     Attributes:
         label: the labels; None where nothing is judged.
-        query: the query of each row.
         features: the features, in order; None for all other columns of numbers.
-        weight: the weights; None if all rows have the same weight.
-        doc_id: the names of the documents; None if they have none.
         missing: whether features may be missing, and are then NaN.
-        categories: the features that are categories.
         texts: the features that are texts, of which `query` may be one.
-        embeddings: the features that are embeddings.
         context: those features of any kind that are of the list.
         text_words: how many words of a text are used.
         embedding_inputs: whether a model takes the numbers of embeddings too.
@@ -59,11 +54,7 @@ class Columns:
     spec: FeatureSpec | None = None
 
     def __post_init__(self) -> None:
-        """Checks the names.
-
-        Raises:
-            ValueError: If a column has two uses, or there are no features.
-        """
+        """Checks the names, and makes texts of them."""
         for field in ("features", "categories", "texts", "embeddings", "context"):
             given = getattr(self, field)
             if isinstance(given, str):
@@ -113,11 +104,7 @@ class Columns:
         return dataclasses.replace(self, features=names, spec=spec)
 
     def of_model(self, spec: FeatureSpec) -> Columns:
-        """Returns columns with the features that a model takes.
-
-        Raises:
-            ValueError: If they name a feature that it does not take.
-        """
+        """Returns columns with the features that a model takes."""
         names = [feature.name for feature in spec.features]
         for name in (*(self.features or ()), *self.named):
             if name not in names:
@@ -144,13 +131,7 @@ def is_frame(data: Any) -> bool:
 def as_frame(data: Any, argument: str = "df") -> Any:
     """Returns data as a pandas.DataFrame whose columns have different texts as names.
 
-    Args:
-        data: a frame, or an object with `to_pandas`, such as a Polars frame or a
-            PyArrow table.
-        argument: its name in messages.
-
-    Raises:
-        ValueError: If it is neither, or two columns have the same name.
+    Data is a frame, or has `to_pandas`, as a Polars frame or a PyArrow table has.
     """
     if hasattr(data, "to_pandas"):
         data = data.to_pandas()
@@ -173,14 +154,7 @@ def as_frame(data: Any, argument: str = "df") -> Any:
 
 
 def column_names(names: Iterable[Any], where: str = "") -> list[str]:
-    """Returns the names of columns as texts.
-
-    Args:
-        names: texts or numbers.
-        where: where the columns are, for messages.
-
-    Raises:
-        ValueError: If two names are the same text, or one is not a name.
+    """Returns the names of columns, texts or numbers, as texts, which must differ.
 
     Examples:
         >>> column_names([0, "a", np.int64(2)])
@@ -211,11 +185,7 @@ def named_columns(frame: Any, names: Iterable[Any], argument: str) -> list[str]:
 
 
 def find_features(frame: Any, columns: Columns) -> list[str]:
-    """Returns the names of the feature columns.
-
-    Raises:
-        ValueError: If a column is missing or occurs twice, or there are no features.
-    """
+    """Returns the names of the feature columns."""
     check_columns(list(frame.columns), columns.used)
     if columns.features is not None:
         return list(columns.features)
@@ -270,11 +240,7 @@ def _is_like_a_number(value: Any) -> bool:
 
 
 def check_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
-    """Checks that a table has the columns that are wanted.
-
-    Raises:
-        ValueError: If a column is missing or occurs twice.
-    """
+    """Checks that a table has the columns that are wanted, and no column twice."""
     missing = [name for name in wanted if name not in found]
     if missing:
         many = len(missing) > 1
@@ -293,15 +259,7 @@ def fields(
 ) -> dict[str, Any]:
     """Returns the fields of the `RankingLists` that a frame holds.
 
-    Args:
-        frame: a pandas.DataFrame.
-        columns: what its columns mean.
-        begun: see `row_arrays.splits_of_ids`.
-        row_before: see `row_arrays.splits_of_ids`.
-
-    Raises:
-        ValueError: If a column is missing, or there are no features.
-        RowError: If a value is wrong, or other rows are between those of a query.
+    `begun` and `row_before` are as for `row_arrays.splits_of_ids`.
     """
     names, count = find_features(frame, columns), len(frame)
     row_splits, query_ids = row_arrays.splits_of_ids(
@@ -330,16 +288,9 @@ def matrix(
     missing: bool = False,
     spec: FeatureSpec | None = None,
 ) -> np.ndarray:
-    """Returns columns as a float32 array `[num_items, num_features]`.
+    """Returns columns of numbers as a float32 array `[num_items, num_features]`.
 
-    Args:
-        frame: a pandas.DataFrame.
-        names: the columns of numbers.
-        missing: whether values may be missing, and are then NaN.
-        spec: what the features are, if there is room to be left for embeddings.
-
-    Raises:
-        RowError: If a value is not a finite number.
+    If values may be `missing`, they are then NaN. A `spec` leaves room for embeddings.
     """
     width = len(names) if spec is None else spec.num_features
     features = np.empty([len(frame), width], np.float32)
@@ -353,15 +304,7 @@ def matrix(
 
 
 def numbers(series: Any, of_text: str = "") -> np.ndarray:
-    """Returns the values of a pandas.Series as float64, with NaN for missing ones.
-
-    Args:
-        series: the values.
-        of_text: what the message about a text adds.
-
-    Raises:
-        RowError: If a value is not a number.
-    """
+    """Returns the values of a pandas.Series as float64, with NaN for missing ones."""
     if _is_numeric(series.dtype):
         return series.to_numpy(np.float64, na_value=np.nan)
     found = np.full(len(series), np.nan)

@@ -82,16 +82,11 @@ def fields(
 def matrix(
     X: Any, feature_names: Sequence[str] | None = None, missing: bool = False
 ) -> np.ndarray:
-    """Returns features as a float32 array.
+    """Returns features `[num_items, num_features]` as a float32 array.
 
-    Args:
-        X: features `[num_items, num_features]`: an array, nested lists, a sparse
-            matrix, which is made dense, or a data frame.
-        feature_names: the names of the columns in messages.
-        missing: whether values may be missing, and are then NaN.
-
-    Raises:
-        ValueError: If it has another shape, or a value is not a finite number.
+    `X` is an array, nested lists, a sparse matrix, which is made dense, or a data
+    frame. If values may be `missing`, they are then NaN. The names are only for
+    messages.
     """
     if hasattr(X, "toarray"):
         X = X.toarray()
@@ -117,16 +112,9 @@ def check_features(
     names: Sequence[str] | None,
     missing: bool = False,
 ) -> None:
-    """Checks that features are finite.
+    """Checks that features are finite, or NaN where they may be missing.
 
-    Args:
-        features: float32 features `[num_items, num_features]`.
-        given: the same before they became float32, for messages.
-        names: the names of the columns in messages.
-        missing: whether NaN, a missing feature, is fine too.
-
-    Raises:
-        RowError: If a feature is not.
+    `given` has the same features before they became float32, for messages.
     """
     wrong = np.isinf(features) if missing else ~np.isfinite(features)
     if not wrong.any():
@@ -138,12 +126,7 @@ def check_features(
 
 
 def per_item(argument: str, values: Any, count: int) -> np.ndarray:
-    """Returns labels or weights, `[count]` or `[count, 1]`, as float32 `[count]`.
-
-    Raises:
-        ValueError: If they have another shape, or a value is negative or not a finite
-            number.
-    """
+    """Returns labels or weights, `[count]` or `[count, 1]`, as float32 `[count]`."""
     numbers = _numbers(argument, values)
     if numbers.shape not in ((count,), (count, 1)):
         raise ValueError(
@@ -154,11 +137,7 @@ def per_item(argument: str, values: Any, count: int) -> np.ndarray:
 
 
 def not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
-    """Returns numbers `[num_items]` as float32.
-
-    Raises:
-        RowError: If a number is negative or not finite.
-    """
+    """Returns numbers `[num_items]`, which must be finite and `>= 0`, as float32."""
     found = _float32(numbers) + np.float32(0)  # -0.0 becomes 0.0.
     wrong = ~(np.isfinite(found) & (found >= 0))
     if wrong.any():
@@ -171,11 +150,7 @@ def not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
 
 
 def weights(values: Any, lengths: np.ndarray) -> np.ndarray:
-    """Returns weights, one per item or per list, as float32 `[num_items]`.
-
-    Raises:
-        ValueError: If there are too few or too many, or one is negative or not finite.
-    """
+    """Returns weights, one per item or per list, as float32 `[num_items]`."""
     numbers = _numbers("weight", values)
     items, lists = int(lengths.sum()), len(lengths)
     if numbers.shape in ((lists,), (lists, 1)) and lists != items:
@@ -189,11 +164,7 @@ def weights(values: Any, lengths: np.ndarray) -> np.ndarray:
 
 
 def splits_of_sizes(group: Any, num_items: int) -> np.ndarray:
-    """Returns the row splits of lists of given sizes.
-
-    Raises:
-        ValueError: If a size is not a positive integer, or they have another sum.
-    """
+    """Returns the row splits of lists of given sizes, which must sum to `num_items`."""
     sizes = _numbers("group", group)
     wrong = ~((sizes >= 1) & (sizes == np.floor(sizes)))
     if sizes.ndim != 1 or wrong.any():
@@ -222,18 +193,8 @@ def splits_of_ids(
 ) -> tuple[np.ndarray, list[str]]:
     """Returns the row splits and the queries of lists from the query id of each row.
 
-    Args:
-        qid: the id of each row; the rows of a query must be next to each other.
-        num_items: number of rows.
-        name: what the ids are called in messages.
-        begun: the row in which each query of the rows before these began; queries of
-            these rows are added.
-        row_before: number of rows before these.
-
-    Raises:
-        ValueError: If the number of ids is wrong.
-        RowError: If an id is missing, or the rows of a query are not next to each
-            other.
+    The rows of a query must be next to each other. `begun` has the row in which each
+    query of the `row_before` rows before these began; queries of these rows are added.
     """
     ids = names(qid, num_items, name)
     starts = [row for row in range(len(ids)) if row == 0 or ids[row] != ids[row - 1]]
@@ -294,9 +255,6 @@ def _name(value: Any, name: str, row: int) -> str:
 def as_text(name: Any) -> str:
     """Returns a name, which may be a number, as a text; one that is missing is empty.
 
-    Raises:
-        ValueError: If it is several values, or a number that may be rounded.
-
     Examples:
         >>> as_text("a"), as_text(np.int64(7)), as_text(7.0), as_text(None)
         ('a', '7', '7', '')
@@ -311,11 +269,7 @@ def as_text(name: Any) -> str:
 
 
 def exact(value: Any) -> Any:
-    """Returns a value of a name, an integer in place of a whole number such as 7.0.
-
-    Raises:
-        ValueError: If it is so large that its type has not all integers.
-    """
+    """Returns a value of a name, an integer in place of a whole number such as 7.0."""
     if not isinstance(value, (float, np.floating)) or not float(value).is_integer():
         return value
     if abs(float(value)) >= 2.0 ** _BITS.get(type(value), 53):

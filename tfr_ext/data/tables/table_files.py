@@ -97,21 +97,13 @@ def read_table(
 def read_files(
     files: Sequence[str], columns: Columns, rows: int | None = None
 ) -> Iterator[RankingLists]:
-    """Reads tables one by one.
+    """Yields the lists of tables that are read one by one.
 
-    Args:
-        files: the files.
-        columns: what their columns mean. If features are not given, they are those of
-            the first file.
-        rows: number of rows that are read at a time, so that memory is needed only for
-            these, for the longest list, and for the names of the queries; in Parquet,
-            at least a row group. All rows of a file if left out.
-
-    Yields:
-        The lists of each file, or those that are complete after this many rows.
-
-    Raises:
-        DataFormatError: As `read_table`.
+    If the features are not given, they are those of the first file. `rows` is the
+    number of rows that are read at a time, so that memory is needed only for these, for
+    the longest list, and for the names of the queries; in Parquet, at least a row
+    group. Lists are yielded as soon as they are complete. Without `rows`, all rows of a
+    file are read at once.
     """
     first: dict[str, str] = {}
     for path in files:
@@ -128,22 +120,13 @@ def read_files(
 
 
 def read_file(path: str, columns: Columns) -> RankingLists:
-    """Reads a table.
-
-    Raises:
-        DataFormatError: As `read_table`.
-    """
+    """Reads a table as a whole."""
     (lists,) = _pieces(path, columns, None)
     return lists
 
 
 def column_names(path: str) -> list[str]:
-    """Returns the names of the columns of a table.
-
-    Raises:
-        DataFormatError: If it is not a table.
-        ImportError: If the package that reads it is missing.
-    """
+    """Returns the names of the columns of a table."""
     table_text.imported("pandas")
     separator = _separator(path)
     if separator is None:

@@ -30,14 +30,7 @@ _END = "\x01"
 
 
 def read_header(path: str, separator: str) -> tuple[list[str], int]:
-    """Reads the names of the columns.
-
-    Returns:
-        The names, and the number of lines up to the end of their row.
-
-    Raises:
-        DataFormatError: If the file is empty or not a table.
-    """
+    """Returns the names of the columns, and the number of the line where they end."""
     for first, last, row in _rows(path, separator):
         # PyArrow takes it for the end of a line when it passes over the names.
         if any("\r" in name for name in row):
@@ -50,20 +43,11 @@ def read_header(path: str, separator: str) -> tuple[list[str], int]:
 def read_frames(
     path: str, separator: str, columns: Columns, rows: int | None
 ) -> Iterator[Any]:
-    """Reads text as pandas.DataFrames.
+    """Reads text as pandas.DataFrames of at most `rows` rows, or as one of all rows.
 
     Labels, weights and features become numbers. If the features are not named, every
     other column becomes numbers if all its values are, and texts otherwise. Categories
     stay texts, but for whole numbers in a first file. Of JSON, all stay as they are.
-
-    Args:
-        path: the file.
-        separator: what separates its cells.
-        columns: what its columns mean.
-        rows: maximum number of rows of each frame; all if left out.
-
-    Raises:
-        DataFormatError: If it is not a table, or a value is not a number.
     """
     pandas = imported("pandas")
     header = read_header(path, separator)
@@ -294,11 +278,7 @@ def _explain(path: str, separator: str, count: int) -> None:
 
 
 def imported(name: str) -> Any:
-    """Returns an optional module.
-
-    Raises:
-        ImportError: If it is missing; the message says how to install it.
-    """
+    """Imports an optional module; an ImportError says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -32,14 +32,7 @@ ARGUMENTS = {
 def of_items(
     relevant: tf.Tensor, mask: tf.Tensor, balance: str | None, dtype: Any
 ) -> tf.Tensor:
-    """Returns weights that balance relevant and irrelevant items, 0 at padding.
-
-    Args:
-        relevant: True at relevant items, `[batch, list]`.
-        mask: True at real items, `[batch, list]`.
-        balance: 'batch', 'list' or None, see `class_balance` of the losses.
-        dtype: type of the weights.
-    """
+    """Returns weights that balance relevant and irrelevant items, 0 at padding."""
     real = tf.cast(mask, dtype)
     if balance is None:
         return real

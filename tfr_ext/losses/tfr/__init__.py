@@ -56,12 +56,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports TensorFlow Ranking and returns the requested attribute.
-
-    Raises:
-        ImportError: If TensorFlow Ranking cannot be imported; the message says what to
-            do.
-    """
+    """Imports TensorFlow Ranking, or says what it lacks, and returns the attribute."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _stack.import_tfr()

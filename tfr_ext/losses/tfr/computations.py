@@ -13,13 +13,9 @@ from tfr_ext.core import inputs
 
 
 def below(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the scores with padding well below all real items.
+    """Returns scores, finite or NaN, with padding well below all real items.
 
     TensorFlow Ranking puts padding about 1e-6 below, which rounding may undo.
-
-    Args:
-        scores: scores, finite or NaN, `[batch, list]`.
-        mask: True at real items, `[batch, list]`.
     """
     lowest = tf.where(mask, scores, scores.dtype.max)
     lowest = tf.stop_gradient(tf.reduce_min(lowest, axis=1, keepdims=True))
@@ -30,10 +26,6 @@ def without_offset(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns the scores less an offset of all, none further from 0 than it was.
 
     What is added to far scores is rounded: items close to 0 must not move away from it.
-
-    Args:
-        scores: scores, `[batch, list]`.
-        mask: True at real items, `[batch, list]`.
     """
     lowest = tf.reduce_min(tf.where(mask, scores, scores.dtype.max), 1, keepdims=True)
     highest = tf.reduce_max(tf.where(mask, scores, scores.dtype.min), 1, keepdims=True)
@@ -125,12 +117,7 @@ _NEVER = tf.float32.min
 def negative_log_likelihood(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns minus the log-probability that each item is drawn before all later ones.
 
-    Args:
-        scores: scores in the order of the draws, padding last, `[batch, list]`.
-        mask: True at real items, `[batch, list]`.
-
-    Returns:
-        A tensor like `scores`, 0 at padding.
+    Items are in the order of the draws, padding last, where the result is 0.
     """
     # In float64, as the sums' gradient takes logarithms the size of the scores apart.
     exact = tf.cast(tf.where(mask, scores, 0), tf.float64)

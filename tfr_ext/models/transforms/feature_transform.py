@@ -84,11 +84,7 @@ class FittedTransform(FeatureTransform):
     """
 
     def build(self, input_shape: Any) -> None:
-        """Creates the weights.
-
-        Raises:
-            ValueError: If the number of features differs from that of the statistics.
-        """
+        """Creates the weights, and checks the number of features."""
         width = input_shape[0][-1]
         if width != self.num_features:
             raise ValueError(
@@ -119,15 +115,10 @@ class FittedTransform(FeatureTransform):
 def counts(ordered: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Counts the entries of each row that are below a value, and that are not above it.
 
-    Entries that differ from the value only by rounding count as equal to it, as log1p
-    of equal numbers may differ. Entries `ordered[lower:not_higher]` are equal.
-
-    Args:
-        ordered: float tensor `[rows, entries]`, sorted in each row.
-        values: float tensor `[rows, values]`.
-
-    Returns:
-        Two int32 tensors `[rows, values]`, `lower` and `not_higher`.
+    Rows, `[rows, entries]`, are sorted; values and both counts, int32, are
+    `[rows, values]`. Entries that differ from the value only by rounding count as equal
+    to it, as log1p of equal numbers may differ. Entries `ordered[lower:not_higher]` are
+    equal.
 
     Examples:
         >>> lower, not_higher = counts(tf.constant([[1., 3., 3., 5.]]),

@@ -72,15 +72,9 @@ class FeatureTransforms:
         example_inputs: dict[str, tf.Tensor],
         mask: tf.Tensor,
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """Transforms each example feature.
+        """Transforms each example feature, and returns context features unchanged.
 
-        Args:
-            context_inputs: features of the lists, which are returned unchanged.
-            example_inputs: features of the items, `[batch, list, features]`.
-            mask: True at real items, `[batch, list]`.
-
-        Returns:
-            Context and example features.
+        Example features are `[batch, list, features]`; the mask is True at real items.
         """
         outputs = {}
         for key, features in example_inputs.items():
@@ -93,12 +87,9 @@ class FeatureTransforms:
 
 @dataclasses.dataclass(frozen=True)
 class _Training:
-    """The training lists as the next transform sees them.
+    """The training lists as the next transform, after those of `layers`, sees them.
 
-    Attributes:
-        pieces: the lists.
-        layers: the transforms before it.
-        sample: number of items from which quantiles are taken; None for all.
+    Quantiles are taken from `sample` items, or from all if it is None.
     """
 
     pieces: Iterable[RankingLists]
@@ -253,15 +244,7 @@ def moments(
 
     What is made from a missing value, NaN, is left out; of a feature that no item has,
     both are 0. Batches are combined with the update of Chan, Golub and LeVeque, in
-    float64.
-
-    Args:
-        pieces: the lists.
-        layers: the transforms.
-        name: what the statistics are for, for messages.
-
-    Raises:
-        ValueError: If there are no items.
+    float64. The error for no items says, with `name`, what the statistics are for.
     """
     count, mean, squares = np.zeros([]), np.zeros([]), np.zeros([])
     low, high = np.array(math.inf), np.array(-math.inf)
@@ -291,24 +274,13 @@ def quantiles(
     count: int,
     sample: int | None,
 ) -> np.ndarray:
-    """Returns quantiles of each feature after some transforms.
+    """Returns quantiles of each feature, float32 `[features, quantiles]`.
 
-    What is made from a missing value, NaN, is left out; all quantiles of a feature that
-    no item has are 0.
-
-    Args:
-        pieces: the lists.
-        layers: the transforms.
-        name: what the statistics are for, for messages.
-        count: number of quantiles; there are fewer if there are fewer items.
-        sample: number of items, drawn at random, from which they are taken if there are
-            more; None for all items.
-
-    Returns:
-        float32 array `[features, quantiles]`, at levels evenly spaced from 0 to 1.
-
-    Raises:
-        ValueError: If there are no items.
+    They are of the features after some transforms, at `count` levels evenly spaced from
+    0 to 1, or at fewer if there are fewer items. If there are more than `sample` items,
+    that many are drawn at random; None takes all. What is made from a missing value,
+    NaN, is left out; all quantiles of a feature that no item has are 0. The error for
+    no items says, with `name`, what the statistics are for.
     """
     # Those with the lowest keys are a sample without replacement.
     rng = np.random.default_rng(0)

@@ -27,11 +27,8 @@ class Codes:
 
     A value of a category's vocabulary has its place there, from 1 on; others share 0,
     and a missing one is NaN. For each text of the context and text of items, there is
-    what `matches` returns, and for two embeddings their cosine.
-
-    Attributes:
-        spec: what the features are.
-        known: the vocabulary of each feature that is no number.
+    what `matches` returns, and for two embeddings their cosine. `known` has the
+    vocabulary of each feature that is no number.
     """
 
     spec: FeatureSpec
@@ -47,12 +44,7 @@ class Codes:
 
     @classmethod
     def learnt(cls, train: RankingLists) -> Codes | None:
-        """Returns the codes of training lists; None if all features are numbers.
-
-        Raises:
-            ValueError: If items have several values of a category, or a text has no
-                other to be compared with.
-        """
+        """Returns the codes of training lists; None if all features are numbers."""
         if train.spec is None or train.spec.is_numeric:
             return None
         for feature in train.spec.encoded():
@@ -95,15 +87,7 @@ class Codes:
 
 
 def rows(lists: RankingLists, codes: Codes | None) -> np.ndarray:
-    """Returns the numbers of each item, what its texts and embeddings share, and codes.
-
-    Args:
-        lists: the lists.
-        codes: those of their categories, if there are any.
-
-    Raises:
-        ValueError: If the lists have other categories.
-    """
+    """Returns the numbers of each item, what texts and embeddings share, and codes."""
     wanted, given = (x.spec.others if x and x.spec else [] for x in (codes, lists))
     if wanted != given:
         raise ValueError(f"The trees take the categories {wanted}. Found: {given}.")

@@ -27,11 +27,7 @@ _SUFFIXES = {"lightgbm": ".txt", "catboost": ".cbm"}
 
 
 def file_names(library: str, num_models: int = _MOST) -> list[str]:
-    """Returns the names of the files of models.
-
-    Args:
-        library: 'lightgbm' or 'catboost'.
-        num_models: how many models there are.
+    """Returns the names of the files of models of 'lightgbm' or 'catboost'.
 
     Examples:
         >>> file_names("lightgbm", 3)
@@ -272,13 +268,7 @@ def versions() -> dict[str, str]:
 
 
 def imported(name: str) -> Any:
-    """Returns a library.
-
-    Args:
-        name: 'lightgbm' or 'catboost'.
-
-    Raises:
-        ImportError: If it cannot be imported; the message says how to install it.
+    """Returns a library, or raises an ImportError that says how to install it.
 
     Examples:
         >>> imported("lightgbm").__name__

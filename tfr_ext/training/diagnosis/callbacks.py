@@ -31,16 +31,9 @@ def measures_of_batch(
 ) -> dict[str, tf.Tensor]:
     """Measures a model on a batch, in its inference mode.
 
-    Args:
-        model: gives scores `[batch, list]`, or `[batch, list, grades]`.
-        loss: the loss.
-        features: what the model takes.
-        y_true: labels of the shape of the scores, negative at padding.
-        sample_weight: weights as the loss takes them.
-
-    Returns:
-        Scalars by name: the loss and the norm of its gradients, both without penalties
-        on weights, and sums over lists.
+    The model gives scores `[batch, list]` or `[batch, list, grades]`; labels are of the
+    same shape, negative at padding. Returns scalars by name: the loss and the norm of
+    its gradients, both without penalties on weights, and sums over lists.
     """
     optimizer: Any = getattr(model, "optimizer", None)
     variables = model.trainable_variables
@@ -131,12 +124,8 @@ def mean_measures(
 ) -> dict[str, float]:
     """Combines what `measures_of_batch` measured on some batches.
 
-    Args:
-        batches: its result for each batch.
-        metric_name: the metric that the loss relaxes, if any.
-
-    Returns:
-        The figures that `TrainingDiagnosis` adds to the logs, and the loss.
+    Returns the figures that `TrainingDiagnosis` adds to the logs, and the loss.
+    `metric_name` is of the metric that the loss relaxes, if any.
     """
     rows = [{name: float(x) for name, x in batch.items()} for batch in batches]
     norms = [row["gradient_norm"] for row in rows]

@@ -41,9 +41,7 @@ class EpochWarnings:
     ):
         """Initialises the warnings.
 
-        Args:
-            metric: the metric that the loss relaxes, if any.
-            arguments: the arguments of the loss, to quote their present values.
+        `metric` is what the loss relaxes; its `arguments` are quoted in warnings.
         """
         self._metric = metric
         self._arguments = dict(arguments or {})
@@ -55,8 +53,7 @@ class EpochWarnings:
     def __call__(self, epoch: Mapping[str, float]) -> list[str]:
         """Returns the new warnings after the next epoch, a line each.
 
-        Args:
-            epoch: the loss, and what `TrainingDiagnosis` measures, by name.
+        `epoch` has the loss, and what `TrainingDiagnosis` measures, by name.
         """
         self._recent.append(epoch)
         lines = {

@@ -78,12 +78,9 @@ def flat_label_warnings(
 ) -> list[str]:
     """Returns warnings about the labels of real items, given list by list.
 
-    Args:
-        labels: labels of all items, `[num_items]`.
-        row_splits: list `i` has the labels `row_splits[i]` to `row_splits[i + 1]`.
-        max_label: see `label_warnings`.
-        gain: see `label_warnings`.
-        remedy: how to get a linear gain; empty if that is not possible.
+    List `i` has the labels `row_splits[i]` to `row_splits[i + 1]`. `max_label` and
+    `gain` are as in `label_warnings`. `remedy` says how to get a linear gain; it is
+    empty if that is not possible.
     """
     if not len(labels):
         return []
@@ -129,12 +126,7 @@ def flat_label_warnings(
 
 
 def rank_warnings(labels: np.ndarray, row_splits: np.ndarray) -> list[str]:
-    """Warns if the labels of each list are those from 0 or 1 up, each once.
-
-    Args:
-        labels: labels of all items, `[num_items]`.
-        row_splits: where the lists begin and end.
-    """
+    """Warns if the labels of each list are those from 0 or 1 up, each once."""
     lengths = np.diff(row_splits)
     if (lengths >= _LEAST_RANKED_LENGTH).sum() < _LEAST_RANKED_LISTS:
         return []
@@ -156,11 +148,7 @@ def _count(number: int, one: str, several: str) -> str:
 
 
 def needs_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
-    """Returns whether a loss needs the highest grade, but was not given it.
-
-    Raises:
-        ValueError: If there is no such loss.
-    """
+    """Returns whether a loss needs the highest grade, but was not given it."""
     return loss_params.get("max_label") is None and _has_max_label(loss, loss_params)
 
 
@@ -177,11 +165,7 @@ def _has_max_label(loss: str, loss_params: dict[str, Any]) -> bool:
 def check_max_label(
     loss: str, loss_params: dict[str, Any], all_lists: Sequence[AnyLists]
 ) -> None:
-    """Checks that no label is above the highest grade that a loss was given.
-
-    Raises:
-        ValueError: If a label is.
-    """
+    """Checks that no label is above the highest grade that a loss was given."""
     highest = loss_params.get("max_label")
     if highest is None or not _has_max_label(loss, loss_params):
         return
@@ -203,12 +187,8 @@ def warnings(
 ) -> list[str]:
     """Returns warnings about the training labels, a line each.
 
-    Args:
-        train: the training lists.
-        names: the metrics wanted.
-        convention: what they mean.
-        loss: the loss.
-        lambda_threshold: lowest relevant label of the lambda weight, if it has one.
+    `names` are of the metrics wanted, which `convention` defines. `lambda_threshold` is
+    the lowest relevant label of the lambda weight, if it has one.
     """
     config = loss.get_config()
     if config.get("grade_values") is not None:

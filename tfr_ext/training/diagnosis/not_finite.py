@@ -109,11 +109,8 @@ def bad_loss(
 ) -> FloatingPointError:
     """Returns the error that ends training when the loss is NaN or infinite.
 
-    Args:
-        loss: the loss.
-        epoch: the epoch, counted from 0.
-        where: the batch, in words.
-        reason: the cause, if it is known: a sentence and a blank.
+    `epoch` counts from 0. `where` is the batch, in words; `reason` is the cause, if it
+    is known: a sentence and a blank.
     """
     return FloatingPointError(
         f"The loss became {loss} in epoch {epoch + 1}, {where}. {reason}Try a smaller "
