@@ -201,6 +201,14 @@ def test_float64_scores_are_computed_in_float64(case):
     np.testing.assert_allclose(in_graph, value, rtol=1e-12)
 
 
+def test_an_integer_that_no_float_holds_is_refused_with_its_name(case):
+    loss = case.build()
+    config = loss.get_config()
+    for name in (name for name, value in config.items() if type(value) is float):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            type(loss).from_config({**config, name: 10**400})
+
+
 def test_config_round_trip(case):
     loss = case.build(reduction="sum", name="mine")
     again = type(loss).from_config(loss.get_config())

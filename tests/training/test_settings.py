@@ -32,6 +32,18 @@ def test_each_field_has_help_and_a_group_and_its_default_is_fine(kind):
             assert check(place.name, place.default, about) == place.default
 
 
+@pytest.mark.parametrize("kind", [*CONFIGS, EvaluationConfig], ids=lambda k: k.__name__)
+def test_an_integer_that_no_float_holds_is_refused_with_its_name(kind):
+    values = {"number": 10**400, "integer": 10**400}
+    values |= {f"{one}s": (value,) for one, value in values.items()}
+    for place in settings.places(kind):
+        if place.about.kind in values or place.name == "missing":
+            value = values.get(place.about.kind, 10**400)
+            if len(place.path) == 1:  # The others are in a class of their own.
+                with pytest.raises(ValueError, match=f"`{place.name}"):
+                    kind(**{place.name: value})
+
+
 def test_names_and_keys_are_of_one_setting_each():
     for kind in (TrainingConfig, EvaluationConfig):
         for of in (lambda place: place.name, lambda place: place.key):

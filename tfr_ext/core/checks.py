@@ -14,39 +14,23 @@ PLAIN_PATH = "a path of one line in UTF-8, without blanks around it"
 
 
 def positive(argument: str, value: Any) -> float:
-    """Returns `value` as a positive finite float.
-
-    Raises:
-        ValueError: If `value` is anything else.
-    """
+    """Returns `value` as a positive finite float."""
     return _number(argument, value, "a positive finite number", 0, math.inf)
 
 
 def not_negative(argument: str, value: Any) -> float:
-    """Returns `value` as a finite float of at least 0.
-
-    Raises:
-        ValueError: If `value` is anything else.
-    """
+    """Returns `value` as a finite float of at least 0."""
     below = -math.ulp(0.0)
     return _number(argument, value, "a finite number >= 0", below, math.inf)
 
 
 def finite(argument: str, value: Any) -> float:
-    """Returns `value` as a finite float.
-
-    Raises:
-        ValueError: If `value` is anything else.
-    """
+    """Returns `value` as a finite float."""
     return _number(argument, value, "a finite number", -math.inf, math.inf)
 
 
 def between(argument: str, value: Any, low: float, high: float) -> float:
-    """Returns `value` as a float strictly between bounds.
-
-    Raises:
-        ValueError: If `value` is anything else.
-    """
+    """Returns `value` as a float strictly between bounds."""
     expected = f"a number in the open interval ({low}, {high})"
     return _number(argument, value, expected, low, high)
 
@@ -55,30 +39,19 @@ def temperature(argument: str, value: Any) -> float:
     """Returns `value` as a float that scores may be divided by.
 
     Outside 1e-30 to 1e30, quotients or slopes may be too large for float32.
-
-    Raises:
-        ValueError: If `value` is anything else.
     """
     return between(argument, value, 1e-30, 1e30)
 
 
 def boolean(argument: str, value: Any) -> bool:
-    """Returns `value` if it is a bool.
-
-    Raises:
-        ValueError: If `value` is anything else.
-    """
+    """Returns `value` if it is a bool."""
     if not isinstance(value, bool):
         raise ValueError(f"`{argument}` must be True or False. Received: {value!r}.")
     return value
 
 
 def cut_off(argument: str, value: Any) -> int | None:
-    """Returns `value` as an int of at least 1, or None.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """Returns `value` as an int of at least 1, or None."""
     if value is None:
         return None
     try:
@@ -90,11 +63,7 @@ def cut_off(argument: str, value: Any) -> int | None:
 
 
 def at_least(argument: str, value: Any, least: int) -> int:
-    """Returns `value` as an int of at least `least`.
-
-    Raises:
-        ValueError: If `value` is anything else.
-    """
+    """Returns `value` as an int of at least `least`."""
     if (
         isinstance(value, bool)
         or not isinstance(value, numbers.Integral)
@@ -107,11 +76,7 @@ def at_least(argument: str, value: Any, least: int) -> int:
 
 
 def sequence(argument: str, value: Any, length: int, per: str) -> list[Any]:
-    """Returns `value` as a list of a given length, which `per` describes.
-
-    Raises:
-        ValueError: If it is not a sequence of that length.
-    """
+    """Returns `value` as a list of a given length, which `per` describes."""
     if not isinstance(value, (list, tuple)) or len(value) != length:
         raise ValueError(f"`{argument}` must be a list of {per}. Received: {value!r}.")
     return list(value)
@@ -120,17 +85,9 @@ def sequence(argument: str, value: Any, length: int, per: str) -> list[Any]:
 def elements(
     argument: str, value: Any, check: Callable[[str, Any], Any], several: str
 ) -> list[Any]:
-    """Returns the elements of a sequence, each as a check returns it.
+    """Returns the elements of a sequence, each as `check` returns it.
 
-    Args:
-        argument: name of the argument.
-        value: its value.
-        check: a check of an element, which takes the name of the argument too.
-        several: what the elements are, such as 'integers'.
-
-    Raises:
-        ValueError: If `value` is not a sequence, as a string is not one here, or an
-            element is wrong.
+    A string is not a sequence here. `several` says what the elements are.
 
     Examples:
         >>> elements("sizes", "64, 32", finite, "numbers")
@@ -148,15 +105,7 @@ def elements(
 
 
 def as_sequence(argument: str, value: Any, check: Callable[[str, Any], Any]) -> str:
-    """Returns how a value that was meant as a sequence is written as one.
-
-    Args:
-        argument: name of the argument.
-        value: its value, such as '64, 32'.
-        check: see `elements`.
-
-    Returns:
-        A part of a sentence; empty if the value is nothing of the kind.
+    """Returns how a value that was meant as a sequence is written as one, or ''.
 
     Examples:
         >>> as_sequence("sizes", "64, 32", finite), as_sequence("sizes", "x", finite)
@@ -177,11 +126,7 @@ def as_sequence(argument: str, value: Any, check: Callable[[str, Any], Any]) -> 
 
 
 def choice(argument: str, value: Any, choices: list[Any]) -> Any:
-    """Returns `value` if it is one of the choices.
-
-    Raises:
-        ValueError: If `value` is anything else.
-    """
+    """Returns `value` if it is one of the choices."""
     if value not in choices:
         raise ValueError(f"`{argument}` must be one of {choices}. Received: {value!r}.")
     return value
@@ -190,15 +135,8 @@ def choice(argument: str, value: Any, choices: list[Any]) -> Any:
 def has_effect(argument: str, value: Any, default: Any, used: bool, needs: str) -> None:
     """Checks that an argument without an effect has its default.
 
-    Args:
-        argument: name of the argument.
-        value: its value, valid in itself.
-        default: its default, which is always accepted.
-        used: whether the other arguments give it an effect.
-        needs: what would give it an effect, such as "`topn`".
-
-    Raises:
-        ValueError: If a value other than the default has no effect.
+    `used` is whether other arguments give it an effect, and `needs` is what would do
+    so, such as "`topn`".
     """
     if not used and value != default:
         raise ValueError(
@@ -216,7 +154,7 @@ def near(word: str, known: list[str]) -> str:
 def _number(argument: str, value: Any, expected: str, low: float, high: float) -> float:
     try:
         number = math.nan if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         number = math.nan
     if not low < number < high:
         raise ValueError(f"`{argument}` must be {expected}. Received: {value!r}.")

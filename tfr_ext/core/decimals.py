@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -20,12 +19,8 @@ _MOST_DIGITS = 100
 def parse_number(text: str, finite: bool = True) -> float:
     """Reads a decimal number, more strictly than `float`.
 
-    Args:
-        text: the number.
-        finite: whether `nan`, `inf` and `-inf` are errors.
-
-    Raises:
-        ValueError: If it is not a number; `4_5` and digits of other scripts are not.
+    `4_5` and digits of other scripts are errors; so are `nan`, `inf` and `-inf` if
+    `finite`.
 
     Examples:
         >>> parse_number("-1.5e3")
@@ -37,15 +32,7 @@ def parse_number(text: str, finite: bool = True) -> float:
 
 
 def parse_integer(text: str, most: int | None = None) -> int:
-    """Reads a decimal integer, more strictly than `int`.
-
-    Args:
-        text: the integer.
-        most: the highest absolute value allowed, if there is one.
-
-    Raises:
-        ValueError: If it is not an integer, or has too many digits.
-    """
+    """Reads a decimal integer more strictly than `int`; `most` bounds its magnitude."""
     parts = _INTEGER.fullmatch(text)
     if not parts:
         raise ValueError(f"expected an integer. Found: {text[:60]!r}")
@@ -58,7 +45,7 @@ def parse_integer(text: str, most: int | None = None) -> int:
 
 def is_finite(value: float) -> bool:
     """Returns whether a number is finite, even as a float32."""
-    return math.isfinite(value) and abs(value) <= float(np.finfo(np.float32).max)
+    return bool(abs(value) <= float(np.finfo(np.float32).max))
 
 
 def all_finite(value: Any) -> bool:
@@ -95,5 +82,5 @@ def plain_number(value: Any) -> Any:
     """
     try:
         return value if isinstance(value, bool) else short(float(value))
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return value

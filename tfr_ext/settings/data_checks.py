@@ -20,14 +20,10 @@ COLUMNS = (
 
 
 def check_missing(missing: str) -> None:
-    """Checks what is to become of missing features.
-
-    Raises:
-        ValueError: If it is not a setting of `DataConfig.missing`.
-    """
+    """Checks what is to become of missing features."""
     try:
         fine = missing in KEPT_MISSING or is_finite(float(missing))
-    except ValueError:
+    except (OverflowError, ValueError):
         fine = False
     if not fine:
         raise ValueError(
@@ -39,11 +35,7 @@ def check_missing(missing: str) -> None:
 def check_kinds(
     settings: Settings, texts: Sequence[str] | None, embeddings: Sequence[str] | None
 ) -> None:
-    """Checks that settings of texts and embeddings are given with such columns only.
-
-    Raises:
-        ValueError: If there are none, and a setting of theirs is given.
-    """
+    """Checks that settings of texts and embeddings are given with such columns only."""
     for kind, name, columns in (
         ("texts", "text_words", texts),
         ("embeddings", "embedding_inputs", embeddings),
@@ -56,15 +48,7 @@ def check_kinds(
 
 
 def check_columns(settings: Settings, dataset: str) -> None:
-    """Checks that columns are named only for data that has columns.
-
-    Args:
-        settings: settings that have some of `COLUMNS`.
-        dataset: the source of the lists.
-
-    Raises:
-        ValueError: If a column is named for other data, or has no name.
-    """
+    """Checks that columns are named only for data that has columns."""
     for place in places(type(settings)):
         name, value = place.name, place.value(settings)
         if dataset == "table" and name == "query_column" and not value:
