@@ -142,6 +142,13 @@ def test_the_longest_chain_of_imports_has_15_modules():
     assert len(longest) <= 15, longest
 
 
+def test_one_module_lets_threads_of_tensorflow_call_python():
+    """It waits for them when the process ends, which would hang otherwise."""
+    call = re.compile(r"\b(from_generator|(py|numpy)_function)\(")
+    found = [name for name, path in MODULES.items() if call.search(path.read_text())]
+    assert found == ["tfr_ext.data.batches.batch_datasets"]
+
+
 def test_no_function_imports_our_own_modules():
     """That would hide a cycle. Optional packages are imported where they are used."""
     found = [

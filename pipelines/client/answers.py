@@ -178,7 +178,7 @@ class Metadata:
     def num_features(self, target: Target) -> int:
         """Returns the number of features that the signature for scores takes.
 
-        It is 0 if all features are categories.
+        It is 0 if no feature is a number.
         """
         if MASKED_SIGNATURE not in self.widths:
             raise ServingError(

@@ -24,10 +24,10 @@ SECONDS = "seconds.txt"
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One training.
+    """One training, or the evaluation of a run, of one fold.
 
     Attributes:
-        config: the settings of the training, all but `model_dir`.
+        config: the settings, all but `model_dir`.
         directory: where its files are; named by the flags and the data's checksum.
         is_apart: whether it sets something that a process can set only once.
     """

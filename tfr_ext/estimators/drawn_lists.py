@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfr_ext.core import which_keras
 from tfr_ext.core.inputs import PADDING_LABEL
 from tfr_ext.core.messages import say
+from tfr_ext.data.batches.batch_datasets import dataset_of
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.data.tables import row_arrays
 from tfr_ext.evaluation import queries
@@ -63,27 +64,28 @@ def dataset(
     all.
     """
     size = sum(sizes)
-
-    def drawn() -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
-        for number in rng.permutation(len(rows)):
-            of_query = rng.permutation(rows[number])
-            relevant = of_query[labels[of_query] > 0][: sizes[0]]
-            others = of_query[labels[of_query] <= 0][: size - len(relevant)]
-            chosen = np.concatenate([relevant, others])
-            of_list = np.full([size, tokens.shape[1]], pad, np.int32)
-            of_list[: len(chosen)] = tokens[chosen]
-            grades = np.full(size, PADDING_LABEL, np.float32)
-            grades[: len(chosen)] = labels[chosen]
-            yield {TOKENS: of_list}, grades
-
-    lists = tf.data.Dataset.from_generator(
-        drawn,
-        output_signature=(
-            {TOKENS: tf.TensorSpec([size, tokens.shape[1]], tf.int32)},
-            tf.TensorSpec([size], tf.float32),
-        ),
+    signature = (
+        {TOKENS: tf.TensorSpec([size, tokens.shape[1]], tf.int32)},
+        tf.TensorSpec([size], tf.float32),
     )
-    return lists.apply(tf.data.experimental.assert_cardinality(len(rows)))
+    orders: list[np.ndarray] = []
+
+    def begin() -> int:
+        orders.append(rng.permutation(len(rows)))
+        return len(orders) - 1
+
+    def drawn(epoch: int, number: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        of_query = rng.permutation(rows[orders[epoch][number]])
+        relevant = of_query[labels[of_query] > 0][: sizes[0]]
+        others = of_query[labels[of_query] <= 0][: size - len(relevant)]
+        chosen = np.concatenate([relevant, others])
+        of_list = np.full([size, tokens.shape[1]], pad, np.int32)
+        of_list[: len(chosen)] = tokens[chosen]
+        grades = np.full(size, PADDING_LABEL, np.float32)
+        grades[: len(chosen)] = labels[chosen]
+        return {TOKENS: of_list}, grades
+
+    return dataset_of(begin, drawn, len(rows), signature)
 
 
 class BestEpoch(which_keras.Callback):
