@@ -183,8 +183,19 @@ def test_auto_finds_them(fitted):
     assert [x.name for x in found.spec_.encoded(True)] == ["user", "words"]
     with pytest.raises(ValueError, match="'brand' is 'b6', expected a number"):
         ranker(**NUMBERS_ONLY).fit(df[["query", "brand"]], y)
-    with pytest.raises(ValueError, match="'face' has lists of numbers: name it in `em"):
-        ranker(categories="auto", embeddings=()).fit(df, y)
+    for cell in (df["face"].iloc[0], [1, 0], np.array([1, 0])):
+        df["face"] = [cell] * len(df)
+        told = (
+            "'face' has lists of numbers: name it in `embeddings` if it is one, in `cat"
+        )
+        with pytest.raises(ValueError, match=told):
+            ranker(categories="auto", embeddings=()).fit(df, y)
+
+
+def test_no_rows_have_no_scores(fitted):
+    first, df, _ = fitted
+    assert first.spec_.encoded(True)
+    assert first.predict(df.iloc[:0]).shape == (0,)
 
 
 def test_new_and_missing_values_share_a_score_each(fitted):

@@ -49,6 +49,11 @@ def arrow(frame):
     return pytest.importorskip("pyarrow").Table.from_pandas(frame)
 
 
+def test_a_lazy_frame_is_to_be_collected():
+    with pytest.raises(ValueError, match="LazyFrame has no rows yet: pass its `coll"):
+        tfr_ext.Ranker(query="q").fit(type("LazyFrame", (), {})(), Y)
+
+
 FRAMES = {
     "integers": named(0, 1, 2, 3),
     "texts": named("0", "1", "2", "3"),

@@ -106,6 +106,7 @@ class RankingLists:
                 )
 
     @classmethod
+    @messages.issuing_warnings()
     def from_arrays(
         cls,
         X: Any,
@@ -198,7 +199,7 @@ class RankingLists:
                 f"and `context` name its columns. Received: {type(X).__name__}."
             )
         else:
-            features = row_arrays.matrix(X, feature_names, missing)
+            features = row_arrays.matrix(X, feature_names, missing, messages.warn)
         made = row_arrays.fields(features, y, group, qid, weight, doc_ids, query_ids)
         if spec is not None:
             made |= category_columns.fields(frame, spec, made)
@@ -302,11 +303,7 @@ class RankingLists:
         return cls(**given)
 
     def select(self, chosen: Sequence[int] | np.ndarray) -> RankingLists:
-        """Returns some of the lists, in the given order.
-
-        Args:
-            chosen: indices of lists.
-        """
+        """Returns the lists of the `chosen` indices, in that order."""
         chosen = np.asarray(chosen, np.int64)
         splits = self.row_splits
         items = np.concatenate(

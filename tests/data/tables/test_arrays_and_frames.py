@@ -222,6 +222,7 @@ def test_numbers_of_python_are_features_and_what_looks_like_them_is_told():
         kind=pd.Categorical([1] * 8),
         title=["Blade Runner 2049"] * 8,
         day=pd.Timestamp("2026-11-25"),
+        mixed=[1.5, "2", *[3] * 6],
     )
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -233,25 +234,78 @@ def test_numbers_of_python_are_features_and_what_looks_like_them_is_told():
         f"Column 'thousands' {told} '1,234'.",
         f"Column 'unknown' {told} '?'.",
         "Column 'kind' is not a feature, as its type is category.",
+        f"Column 'mixed' {told} '2'.",
     ]
 
 
 @pytest.mark.parametrize("unit", ["ns", "us", "s"])
-@pytest.mark.parametrize("kind", ["datetime64", "timedelta64", "zoned", "object"])
-def test_dates_are_no_numbers(kind, unit):
+@pytest.mark.parametrize(
+    "kind", ["datetime64", "timedelta64", "zoned", "object", "numpy"]
+)
+def test_dates_are_no_numbers_and_no_names(kind, unit):
     days = pd.Series(np.arange(8), dtype=f"timedelta64[{unit}]")
     if kind != "timedelta64":
         days += pd.Timestamp("2026-11-25").as_unit(unit)
     days = days.dt.tz_localize("UTC") if kind == "zoned" else days
-    df = frame(LISTS)[["query", "x"]].assign(
-        day=days.astype(object) if kind == "object" else days
-    )
+    if kind == "object":
+        days = days.astype(object)
+    elif kind == "numpy":
+        days = pd.Series([*days.to_numpy()], dtype=object)
+        with pytest.raises(ValueError, match="`X` must be an array of numbers. .*64"):
+            RankingLists.from_arrays(days.to_numpy()[:, np.newaxis], group=[8])
+    df = frame(LISTS)[["query", "x"]].assign(day=days)
+    with pytest.raises(ValueError, match="^Row 0 .*column 'day' is the time .* text"):
+        RankingLists.from_dataframe(df, None, "day", features=["x"])
     for given in (
         lambda: RankingLists.from_dataframe(df, None, "query", features=["x", "day"]),
         lambda: RankingLists.from_arrays(df[["x", "day"]], qid=df["query"]),
     ):
-        with pytest.raises(ValueError, match="^Row 0 .*column 'day' is T.* a number"):
+        told = r"^Row 0 .*column 'day' is (T|n).*\(.*, expected a number"
+        with pytest.raises(ValueError, match=told):
             given()
+
+
+def test_dates_that_are_missing_are_so_in_any_type():
+    values = [np.datetime64("NaT"), np.timedelta64("NaT"), pd.NaT, 1.5]
+    found = RankingLists.from_arrays(
+        np.array(values, object)[:, np.newaxis], group=[4], missing=True
+    )
+    df = pd.DataFrame({"q": 1, "x": pd.Series(values, dtype=object)})
+    same = RankingLists.from_dataframe(df, None, "q", features=["x"], missing=True)
+    for lists in (found, same):
+        np.testing.assert_array_equal(lists.features[:, 0], [np.nan] * 3 + [1.5])
+
+
+SECONDS = np.random.default_rng(0).permutation(10) * 5.0
+
+
+@pytest.mark.parametrize(
+    ("values", "is_warned"),
+    [
+        (1.7e9 + SECONDS, True),
+        (np.int64(1.7e9) + SECONDS.astype(int), True),
+        (np.where(SECONDS < 10, np.nan, -1.7e9 - SECONDS), True),
+        (2460000.5 + SECONDS / 1000, True),
+        (np.float32(1.7e9 + SECONDS), False),
+        (1.7e9 + SECONDS * 1e5, False),
+        (np.full(10, 1.7e9 + 1), False),
+        (SECONDS / 3, False),
+    ],
+    ids="floats integers missing days float32 spread constant small".split(),
+)
+def test_what_becomes_equal_in_float32_is_told(values, is_warned):
+    df = pd.DataFrame({"q": 1, "p": 1.5, "t": values})
+    X = np.array([values, values], values.dtype).T
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        RankingLists.from_dataframe(df, None, "q", missing=True)
+        RankingLists.from_arrays(X, group=[10], missing=True)
+    told = [
+        f"Of {x}, numbers that differ become equal, as features are float32. Subtract "
+        "what they share: from times, a first one."
+        for x in ("column 't'", "`X` column 0", "`X` column 1")
+    ]
+    assert [str(one.message) for one in found] == told * is_warned
 
 
 BAD = st.sampled_from([np.nan, np.inf, -np.inf, 1e39, None])

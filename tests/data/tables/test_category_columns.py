@@ -9,7 +9,7 @@ from tfr_ext.data import Feature, RankingLists
 from tfr_ext.data.fingerprints import FILL, MISSING, of_values
 
 ROWS = 6
-TAGS = [["a", "b"], [], ["b", None, ""], None, ("c",), [*"abcdefghij"]]
+TAGS = [["a", "b"], [], ["b", None, ""], None, frozenset("c"), [*"abcdefghij"]]
 
 
 def frame(**columns):
@@ -78,6 +78,30 @@ def test_whole_numbers_are_their_decimal_texts(values):
         again.drop(columns="query"), group=[3, 3], spec=spec
     )
     assert lists.ids.tolist() == [[fingerprint(b"7")]] * 5 + [[MISSING]]
+
+
+@pytest.mark.parametrize(
+    "form", [lambda x: x, lambda x: [x, "b"]], ids="one list".split()
+)
+def test_truth_values_and_numbers_stay_apart_in_any_order(form):
+    values = [True, 1, False, 0, np.bool_(True), 1.0]
+    for order in (range(6), [1, 0, 3, 2, 5, 4]):
+        ids, feature = ids_of([form(values[i]) for i in order])
+        assert not feature.is_integer
+        expected = ["True", "1", "False", "0", "True", "1"]
+        expected = [fingerprint(expected[i].encode()) for i in order]
+        assert ids[:, 0].tolist() == expected
+
+
+@pytest.mark.parametrize("values", [[True, 1], [1, True]], ids=str)
+def test_a_truth_value_is_no_whole_number(values):
+    df = frame(c=[2] * ROWS)
+    spec = RankingLists.from_dataframe(df, "y", "query", categories=["c"]).spec
+    df["c"] = pandas.Series([*values, 2, 2, 2, 2], dtype=object)
+    row = [x is True for x in values].index(True)
+    told = f"Row {row} .*column 'c' is 'True', expected a whole number"
+    with pytest.raises(ValueError, match=told):
+        RankingLists.from_arrays(df, qid=df["query"], spec=spec)
 
 
 def test_whole_numbers_that_a_missing_cell_made_floats_are_exact_or_refused():

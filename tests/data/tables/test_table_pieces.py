@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import importlib.util
+import json
 import tracemalloc
 
 import pytest
@@ -56,6 +57,17 @@ def test_columns_that_look_different_from_piece_to_piece(tmp_path):
         assert lists.query_ids == ["007", "8", "9"]
         assert lists.doc_ids == ["1", "2", "NA", "3.0", "x"]
         assert lists.features[:, 0].tolist() == [1, 2, 0.5, 3, 400]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, None])
+def test_a_query_may_be_written_as_text_and_as_number(tmp_path, rows):
+    path = tmp_path / "a.jsonl"
+    written = [1, 1, 7, "7", 7.0, "8", 8, 9]
+    path.write_text("".join(json.dumps({"q": q, "x": 1.5}) + "\n" for q in written))
+    found = table_files.read_files([str(path)], Columns(None, "q"), rows)
+    lists = data.concatenate(found)
+    assert lists.query_ids == ["1", "7", "8", "9"]
+    assert lists.lengths.tolist() == [2, 3, 2, 1]
 
 
 HEAD = "query,x,y,z,label,weight,doc\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from numbers import Number
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from tfr_ext.data.tables.row_arrays import RowError
 AUTO = "auto"
 WHOLE = re.compile(rb"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
 """A whole number as text: 7 or 7.0, not 007."""
+_NAMES = (str, bytes, int, np.integer, np.bool_)
 # From so many rows on, a text that differs in most rows is no category.
 _MANY_ROWS = 1000
 _MOST_WORDS = 3
@@ -47,10 +48,11 @@ def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
         elif kind == "string" or _has_lists(series):
             cells = () if kind == "string" else series.dropna()
             first: Any = next((x for x in cells if np.ndim(x)), ())
-            if any(isinstance(x, (float, np.floating)) for x in first):
+            kinds = [(isinstance(x, Number), isinstance(x, Integral)) for x in first]
+            if (True, False) in kinds or (kinds and all(kind[0] for kind in kinds)):
                 raise ValueError(
                     f"Column {name!r} has lists of numbers: name it in `embeddings` if "
-                    "it is one, or leave it out."
+                    "it is one, in `categories` if they are names, or leave it out."
                 )
             _check_texts(_exploded(series).dropna(), len(series))
             names.append(name)
@@ -112,6 +114,8 @@ def features(
     embedding_inputs: bool = False,
 ) -> FeatureSpec:
     """Returns what some columns are, by their values; see `frames.Columns`."""
+    import pandas
+
     known = [*numbers, *categories, *texts, *embeddings]
     unknown = [name for name in context if name not in known]
     if unknown:
@@ -125,7 +129,7 @@ def features(
     for name in categories:
         width = MOST_VALUES if _has_lists(frame[name]) else 1
         try:
-            values = _exploded(frame[name]).dropna().unique()
+            values = pandas.unique(_cells(_exploded(frame[name]).dropna()))
         except TypeError:  # A value that is no name; `_ids` tells its row.
             values = ()
         is_integer = len(values) > 0 and not any(
@@ -201,7 +205,7 @@ def _check_context(
     lengths = np.diff(row_splits)
     first = np.repeat(row_splits[:-1], lengths)
     same = (values == values[first]) | ((values != values) & (values != values)[first])
-    wrong = np.flatnonzero(~same.reshape(len(values), -1).all(axis=1))
+    wrong = np.flatnonzero(~same.all(axis=tuple(range(1, same.ndim))))
     if len(wrong):
         row = int(wrong[0])
         query = query_ids[int(np.searchsorted(row_splits, row, "right")) - 1]
@@ -306,7 +310,14 @@ def _word_ids(series: Any, feature: Feature, used: Any) -> np.ndarray:
 
 
 def _cells(series: Any) -> Any:
-    """Returns the values; of float32 as such, which as Python's have more digits."""
+    """Returns the values; of float32 as such, which as Python's have more digits.
+
+    Truth values among others become texts, as True equals 1.
+    """
+    import pandas
+
+    if pandas.api.types.infer_dtype(series, skipna=True).startswith("mixed"):
+        return series.map(lambda x: str(x) if isinstance(x, (bool, np.bool_)) else x)
     return series.to_numpy() if series.dtype.kind == "f" else series
 
 
@@ -324,7 +335,7 @@ def _token(value: Any, column: str, row: int) -> bytes:
 def _text(value: Any, feature: Feature) -> bytes:
     """Returns the bytes of a value that stand for it."""
     value = row_arrays.exact(value)
-    if not isinstance(value, (str, bytes, int, np.integer, np.bool_)):
+    if not isinstance(value, _NAMES) or isinstance(value, np.timedelta64):
         value = row_arrays.shown(value)
         raise ValueError(f"{value}, expected a text or a whole number")
     text = value
@@ -344,7 +355,8 @@ def _has_lists(series: Any) -> bool:
 
     if not pandas.api.types.infer_dtype(series, skipna=True).startswith("mixed"):
         return False
-    return any(isinstance(value, (list, tuple, set, np.ndarray)) for value in series)
+    kinds = (list, tuple, set, frozenset, np.ndarray)
+    return any(isinstance(value, kinds) for value in series)
 
 
 def _exploded(series: Any) -> Any:
@@ -357,4 +369,4 @@ def _exploded(series: Any) -> Any:
 
 
 def _as_list(cell: Any) -> Any:
-    return list(cell) if isinstance(cell, (set, np.ndarray)) else cell
+    return list(cell) if isinstance(cell, (set, frozenset, np.ndarray)) else cell

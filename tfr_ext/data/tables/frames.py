@@ -123,6 +123,8 @@ class Columns:
 
 def is_frame(data: Any) -> bool:
     """Returns whether data is a pandas.DataFrame, or can become one."""
+    if type(data).__name__ == "LazyFrame":
+        raise ValueError("A LazyFrame has no rows yet: pass its `collect()`.")
     return hasattr(data, "to_pandas") or (
         hasattr(data, "columns") and hasattr(data, "iloc")
     )
@@ -219,9 +221,10 @@ def _warn_of_numbers(series: Any) -> None:
     if not any(map(_is_like_a_number, values.iloc[:_LOOKED_AT])):
         return
     reason = f"its type is {series.dtype}"
-    for wrong in (x for x in values if isinstance(x, str) and not _is_decimal(x)):
-        reason = f"not all of its values are numbers: one is {row_arrays.shown(wrong)}"
-        break
+    texts = [x for x in values if isinstance(x, str)]
+    if wrong := [x for x in texts if not _is_decimal(x) or series.dtype == object]:
+        one = row_arrays.shown(min(wrong, key=_is_decimal))
+        reason = f"not all of its values are numbers: one is {one}"
     messages.warn(f"Column {series.name!r} is not a feature, as {reason}.")
 
 
@@ -299,7 +302,9 @@ def matrix(
         with np.errstate(over="ignore"):
             features[:, column] = values
         part = features[:, column : column + 1]
-        row_arrays.check_features(part, values[:, np.newaxis], [name], missing)
+        row_arrays.check_features(
+            part, values[:, np.newaxis], [name], missing, messages.warn
+        )
     return features
 
 
@@ -312,7 +317,7 @@ def numbers(series: Any, of_text: str = "") -> np.ndarray:
         if row_arrays.is_missing(value):
             continue
         try:
-            if isinstance(value, (str, bytes)):
+            if isinstance(value, row_arrays.NOT_NUMBERS):
                 raise ValueError
             found[row] = value  # Such as a `decimal.Decimal`.
         except (OverflowError, TypeError, ValueError):

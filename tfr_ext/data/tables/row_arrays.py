@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+import datetime
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,11 @@ import numpy as np
 WITHOUT_TEXT = "; leave a column of texts out, or name it as a category"
 # From 2 to the power of so many bits on, whole numbers are rounded.
 _BITS: dict[type, int] = {np.float16: 11, np.float32: 24}
+# What NumPy makes numbers of: texts, and dates in any unit.
+NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
+_DATES = (datetime.datetime, datetime.timedelta, np.datetime64, np.timedelta64)
+# Below it, neighbours in float32 are less than .01 apart.
+_LARGE = 2**16
 
 
 class RowError(ValueError):
@@ -80,7 +86,10 @@ def fields(
 
 
 def matrix(
-    X: Any, feature_names: Sequence[str] | None = None, missing: bool = False
+    X: Any,
+    feature_names: Sequence[str] | None,
+    missing: bool,
+    warn: Callable[[str], None],
 ) -> np.ndarray:
     """Returns features `[num_items, num_features]` as a float32 array.
 
@@ -102,7 +111,7 @@ def matrix(
             "required."
         )
     features = _float32(values)
-    check_features(features, values, feature_names, missing)
+    check_features(features, values, feature_names, missing, warn)
     return features
 
 
@@ -110,19 +119,36 @@ def check_features(
     features: np.ndarray,
     given: np.ndarray,
     names: Sequence[str] | None,
-    missing: bool = False,
+    missing: bool,
+    warn: Callable[[str], None],
 ) -> None:
     """Checks that features are finite, or NaN where they may be missing.
 
-    `given` has the same features before they became float32, for messages.
+    `given` has the same features before they became float32. Warns of a column in which
+    rows next to each other, which are mostly of one list, have become equal.
     """
+
+    def name(column: int) -> str:
+        return f"`X` column {column}" if names is None else f"column {names[column]!r}"
+
     wrong = np.isinf(features) if missing else ~np.isfinite(features)
-    if not wrong.any():
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0].tolist()
+        hint = "" if missing else "; `missing` lets features be NaN in training"
+        raise _not_finite(name(column), given[row, column], row, hint)
+    if given.dtype == features.dtype:
         return
-    row, column = np.argwhere(wrong)[0].tolist()
-    name = f"`X` column {column}" if names is None else f"column {names[column]!r}"
-    hint = "" if missing else "; `missing` lets features be NaN in training"
-    raise _not_finite(name, given[row, column], row, hint)
+    highest = np.fmax.reduce(features, axis=0, initial=0)
+    lowest = np.fmin.reduce(features, axis=0, initial=0)
+    for column in np.flatnonzero(highest - lowest > _LARGE).tolist():
+        was, now = given[:, column], features[:, column]
+        differ = was[1:] != was[:-1]
+        lost = differ & (now[1:] == now[:-1])
+        if lost.sum() > 0.1 * differ.sum():
+            warn(
+                f"Of {name(column)}, numbers that differ become equal, as features are "
+                "float32. Subtract what they share: from times, a first one."
+            )
 
 
 def per_item(argument: str, values: Any, count: int) -> np.ndarray:
@@ -218,11 +244,12 @@ def names(values: Any, count: int, name: str) -> list[str]:
 
     Raises:
         ValueError: If their number is wrong.
-        RowError: If a name is missing or empty, or a number that may be rounded.
+        RowError: If a name is missing, empty, a time, which every format writes in
+            another way, or a number that may be rounded.
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
-    if isinstance(values, np.ndarray) and values.dtype.kind != "f":
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "fmM":
         found = values.tolist()  # Masked values become None.
     else:
         found = [None if value is np.ma.masked else value for value in values]
@@ -247,6 +274,8 @@ def _name(value: Any, name: str, row: int) -> str:
         text = as_text(value)
     except ValueError as error:
         raise RowError(f"{name} is {error}", row) from None
+    if text and isinstance(value, _DATES):
+        raise RowError(f"{name} is the time {text}, expected a text or a number", row)
     if not text:
         raise RowError(f"{name} is missing or empty, expected a name", row)
     return text
@@ -259,7 +288,7 @@ def as_text(name: Any) -> str:
         >>> as_text("a"), as_text(np.int64(7)), as_text(7.0), as_text(None)
         ('a', '7', '7', '')
     """
-    if isinstance(name, (list, tuple, dict, np.ndarray)):
+    if isinstance(name, (list, tuple, dict, set, frozenset, np.ndarray)):
         raise ValueError(f"{name!r}, expected a name or a number")
     if isinstance(name, bytes):
         return name.decode()
@@ -284,9 +313,11 @@ def shown(value: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Returns whether a value is None, NaN or one of pandas' missing values."""
+    """Returns whether a value is None, NaN, NaT or pandas' missing value."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
@@ -324,8 +355,8 @@ def unmasked(values: Any) -> Any:
 def _of_objects(argument: str, objects: np.ndarray) -> np.ndarray:
     """Returns an array of Python objects as numbers, with NaN for missing ones."""
     for place, value in np.ndenumerate(objects):
-        if isinstance(value, (str, bytes)):
-            hint = WITHOUT_TEXT * (argument == "X")
+        if isinstance(value, NOT_NUMBERS) and not is_missing(value):
+            hint = WITHOUT_TEXT * (argument == "X" and isinstance(value, (str, bytes)))
             problem = f". Received: {value!r} at {list(place)}{hint}"
             raise _no_numbers(argument, problem)
     try:

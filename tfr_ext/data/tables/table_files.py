@@ -16,7 +16,7 @@ from tfr_ext.data.features import TEXT_WORDS
 from tfr_ext.data.file_names import Paths, find_files
 from tfr_ext.data.growing_rows import concatenate
 from tfr_ext.data.lists import RankingLists
-from tfr_ext.data.tables import frames, table_text
+from tfr_ext.data.tables import frames, row_arrays, table_text
 from tfr_ext.data.tables.frames import Columns
 from tfr_ext.data.tables.row_arrays import RowError
 
@@ -177,8 +177,10 @@ def _whole_lists(parts: Iterable[Any], query: str) -> Iterator[Any]:
     begun: list[Any] = []  # The rows of a list that may go on.
     for part in parts:
         queries = part[query].to_numpy()
+        if queries.dtype == object:  # Such as 7 and "7".
+            queries = np.array([*map(_as_name, queries)], object)
         starts = np.flatnonzero(queries[1:] != queries[:-1]) + 1
-        if begun and begun[-1][query].iloc[-1] != queries[0]:
+        if begun and _as_name(begun[-1][query].iloc[-1]) != _as_name(queries[0]):
             starts = np.concatenate([[0], starts])
         if len(starts):
             yield pandas.concat([*begun, part.iloc[: starts[-1]]], ignore_index=True)
@@ -186,6 +188,13 @@ def _whole_lists(parts: Iterable[Any], query: str) -> Iterator[Any]:
         begun.append(part.iloc[starts[-1] if len(starts) else 0 :])
     if begun:
         yield pandas.concat(begun, ignore_index=True)
+
+
+def _as_name(value: Any) -> str:
+    try:
+        return row_arrays.as_text(value)
+    except ValueError:  # `row_arrays.names` refuses it.
+        return str(value)
 
 
 def _read_frames(
