@@ -15,6 +15,7 @@ from tests.serving.bare_tensorflow import answer
 from tests.serving.model_server import serving
 from tests.text import encoder_files
 from tfr_ext.core.system import lock
+from tfr_ext.estimators import drawn_lists
 from tfr_ext.serving import exporter
 from tfr_ext.text import CrossEncoder, Encoder
 
@@ -275,6 +276,24 @@ def test_more_tokens_than_positions_are_refused(encoder):
         CrossEncoder(encoder, **{**QUICK, "max_length": 33}).fit(made(3))
     with pytest.raises(ValueError, match="not fitted"):
         CrossEncoder(encoder, **QUICK).rank("a", ["b"])
+
+
+def test_lists_are_drawn_anew_each_epoch():
+    """As a plain loop draws them, query by query."""
+    rows = [np.arange(6 * i, 6 * i + 6) for i in range(5)]
+    tokens = np.arange(60, dtype=np.int32).reshape(30, 2)
+    labels = np.float32([1, 0, 2, 0, 0, 1] * 5)
+    rng = np.random.default_rng(3)
+    lists = drawn_lists.dataset(tokens, labels, rows, (2, 2), np.random.default_rng(3))
+    for _ in range(2):
+        found = [*lists.as_numpy_iterator()]
+        assert len(found) == 5 == lists.cardinality()
+        for (given, grades), query in zip(found, rng.permutation(5)):
+            order = rng.permutation(rows[query])
+            chosen = [x for x in order if labels[x] > 0][:2]
+            chosen += [x for x in order if labels[x] == 0][:2]
+            np.testing.assert_array_equal(given["tokens"], tokens[chosen])
+            np.testing.assert_array_equal(grades, labels[chosen])
 
 
 TWO_REPLICAS = """

@@ -40,7 +40,7 @@ def test_an_integer_that_no_float_holds_is_refused_with_its_name(kind):
         if place.about.kind in values or place.name == "missing":
             value = values.get(place.about.kind, 10**400)
             if len(place.path) == 1:  # The others are in a class of their own.
-                with pytest.raises(ValueError, match=f"`{place.name}"):
+                with pytest.raises(ValueError, match=f"`{place.name}` must be"):
                     kind(**{place.name: value})
 
 

@@ -45,7 +45,10 @@ def parse_integer(text: str, most: int | None = None) -> int:
 
 def is_finite(value: float) -> bool:
     """Returns whether a number is finite, even as a float32."""
-    return bool(abs(value) <= float(np.finfo(np.float32).max))
+    try:
+        return abs(float(value)) <= float(np.finfo(np.float32).max)
+    except OverflowError:
+        return False
 
 
 def all_finite(value: Any) -> bool:
@@ -55,11 +58,9 @@ def all_finite(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(all_finite, (*value, *value.values())))
     try:
-        return is_finite(float(value))
+        return is_finite(value)
     except (TypeError, ValueError):
         return True  # no number at all
-    except OverflowError:
-        return False
 
 
 def short(value: Any) -> str:

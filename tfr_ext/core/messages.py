@@ -86,7 +86,9 @@ def _depth_of_caller() -> int:
     frame: types.FrameType | None = sys._getframe(1)
     depth = last = 1
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        name = frame.f_globals.get("__name__", "").partition(".")[0]
+        is_decorator = name == "contextlib" and last == depth - 1
+        if name == package or is_decorator:
             last = depth
         frame, depth = frame.f_back, depth + 1
     return last + 1

@@ -284,14 +284,16 @@ SECONDS = np.random.default_rng(0).permutation(10) * 5.0
     [
         (1.7e9 + SECONDS, True),
         (np.int64(1.7e9) + SECONDS.astype(int), True),
-        (np.where(SECONDS < 10, np.nan, -1.7e9 - SECONDS), True),
+        (np.float64([np.nan] * 37 + [-1.7e9, -1.7e9 - 5, -1.7e9]), True),
         (2460000.5 + SECONDS / 1000, True),
         (np.float32(1.7e9 + SECONDS), False),
         (1.7e9 + SECONDS * 1e5, False),
         (np.full(10, 1.7e9 + 1), False),
         (SECONDS / 3, False),
+        (1.7e9 * (1 + SECONDS * 1e-15), False),
+        (np.tile([-3e38, 3e38], 5), False),
     ],
-    ids="floats integers missing days float32 spread constant small".split(),
+    ids="floats integers missing days float32 spread constant small noise huge".split(),
 )
 def test_what_becomes_equal_in_float32_is_told(values, is_warned):
     df = pd.DataFrame({"q": 1, "p": 1.5, "t": values})
@@ -299,13 +301,14 @@ def test_what_becomes_equal_in_float32_is_told(values, is_warned):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         RankingLists.from_dataframe(df, None, "q", missing=True)
-        RankingLists.from_arrays(X, group=[10], missing=True)
+        RankingLists.from_arrays(X, group=[len(X)], missing=True)
     told = [
         f"Of {x}, numbers that differ become equal, as features are float32. Subtract "
-        "what they share: from times, a first one."
+        "what they share, such as a first time, or name them as categories."
         for x in ("column 't'", "`X` column 0", "`X` column 1")
     ]
     assert [str(one.message) for one in found] == told * is_warned
+    assert {one.filename for one in found} <= {__file__}
 
 
 BAD = st.sampled_from([np.nan, np.inf, -np.inf, 1e39, None])

@@ -93,6 +93,20 @@ def test_truth_values_and_numbers_stay_apart_in_any_order(form):
         assert ids[:, 0].tolist() == expected
 
 
+def test_numbers_of_several_types_stay_what_they_are():
+    ids, _ = ids_of(pandas.Series([2**53 + 1, 7.0] * 3, dtype=object))
+    assert ids[:2, 0].tolist() == [fingerprint(b"%d" % x) for x in (2**53 + 1, 7)]
+    found = [
+        RankingLists.from_dataframe(
+            frame(t=pandas.Series([2019, other] * 3, dtype=object)),
+            *("y", "query"),
+            texts=["t"],
+        ).ids[0]
+        for other in (3, 2.5, "a", True)
+    ]
+    assert all((found[0] == x).all() for x in found)
+
+
 @pytest.mark.parametrize("values", [[True, 1], [1, True]], ids=str)
 def test_a_truth_value_is_no_whole_number(values):
     df = frame(c=[2] * ROWS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from numbers import Integral, Number
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ _NAMES = (str, bytes, int, np.integer, np.bool_)
 # From so many rows on, a text that differs in most rows is no category.
 _MANY_ROWS = 1000
 _MOST_WORDS = 3
+_MOST_NUMBERS = 0.9
 _WAYS_OUT = (
     "Leave the column out, convert it to numbers, or name it in `categories` if it is "
     "one."
@@ -48,13 +49,18 @@ def found(frame: Any, taken: Collection[str] = ()) -> list[str]:
         elif kind == "string" or _has_lists(series):
             cells = () if kind == "string" else series.dropna()
             first: Any = next((x for x in cells if np.ndim(x)), ())
-            kinds = [(isinstance(x, Number), isinstance(x, Integral)) for x in first]
-            if (True, False) in kinds or (kinds and all(kind[0] for kind in kinds)):
+            values = _exploded(series).dropna()
+            texts = values.astype(str)
+            as_numbers = pandas.to_numeric(texts, errors="coerce").notna().mean()
+            if any(isinstance(x, (float, np.floating)) for x in first) or (
+                kind != "string" and as_numbers > _MOST_NUMBERS
+            ):
                 raise ValueError(
                     f"Column {name!r} has lists of numbers: name it in `embeddings` if "
                     "it is one, in `categories` if they are names, or leave it out."
                 )
-            _check_texts(_exploded(series).dropna(), len(series))
+            if len(values):
+                _check_texts(texts, len(series), as_numbers)
             names.append(name)
     return names
 
@@ -82,21 +88,15 @@ def spec_of(
     return features(frame, numbers, categories, texts, embeddings, *others)
 
 
-def _check_texts(texts: Any, rows: int) -> None:
-    """Checks that texts are the values of a category."""
-    if not len(texts):
-        return
-    import pandas
-
-    values = texts.astype(str)
-    as_numbers = pandas.to_numeric(values, errors="coerce").notna().mean()
-    words = float(values.str.split().str.len().median())
-    different = values.nunique()
-    if as_numbers > 0.9:
+def _check_texts(texts: Any, rows: int, as_numbers: float) -> None:
+    """Checks that texts, a share of which are numbers, are values of a category."""
+    words = float(texts.str.split().str.len().median())
+    different = texts.nunique()
+    if as_numbers > _MOST_NUMBERS:
         problem = f"{as_numbers:.0%} of its values are numbers as texts"
     elif words > _MOST_WORDS:
         problem = f"its median value has {words:g} words"
-    elif rows > _MANY_ROWS and different > len(values) / 2:
+    elif rows > _MANY_ROWS and different > len(texts) / 2:
         problem = f"it has {different:,} different values in {rows:,} rows"
     else:
         return
@@ -317,7 +317,8 @@ def _cells(series: Any) -> Any:
     import pandas
 
     if pandas.api.types.infer_dtype(series, skipna=True).startswith("mixed"):
-        return series.map(lambda x: str(x) if isinstance(x, (bool, np.bool_)) else x)
+        cells = [str(x) if isinstance(x, (bool, np.bool_)) else x for x in series]
+        return pandas.Series(cells, series.index, object)
     return series.to_numpy() if series.dtype.kind == "f" else series
 
 
@@ -327,7 +328,7 @@ def _token(value: Any, column: str, row: int) -> bytes:
         return value
     if row_arrays.is_missing(value):
         return b""
-    if not isinstance(value, (str, Number)):
+    if not isinstance(value, (str, Number)) or isinstance(value, np.timedelta64):
         raise RowError(f"column {column!r} is {value!r}, expected a text", row)
     return str(value).encode("utf-8", "surrogatepass")
 

@@ -221,9 +221,11 @@ def _warn_of_numbers(series: Any) -> None:
     if not any(map(_is_like_a_number, values.iloc[:_LOOKED_AT])):
         return
     reason = f"its type is {series.dtype}"
-    texts = [x for x in values if isinstance(x, str)]
-    if wrong := [x for x in texts if not _is_decimal(x) or series.dtype == object]:
-        one = row_arrays.shown(min(wrong, key=_is_decimal))
+    wrong = next((x for x in values if isinstance(x, str) and not _is_decimal(x)), None)
+    if wrong is None and series.dtype == object:
+        wrong = next((x for x in values if isinstance(x, str)), None)
+    if wrong is not None:
+        one = row_arrays.shown(wrong)
         reason = f"not all of its values are numbers: one is {one}"
     messages.warn(f"Column {series.name!r} is not a feature, as {reason}.")
 
@@ -269,7 +271,7 @@ def fields(
         frame[columns.query], count, f"column {columns.query!r}", begun, row_before
     )
     found: dict[str, Any] = {
-        "features": matrix(frame, names, columns.missing, columns.spec),
+        "features": matrix(frame, names, columns.missing, columns.spec, row_before > 0),
         "labels": np.zeros(count, np.float32),
         "row_splits": row_splits,
         "query_ids": query_ids,
@@ -290,11 +292,14 @@ def matrix(
     names: Sequence[str],
     missing: bool = False,
     spec: FeatureSpec | None = None,
+    goes_on: bool = False,
 ) -> np.ndarray:
     """Returns columns of numbers as a float32 array `[num_items, num_features]`.
 
     If values may be `missing`, they are then NaN. A `spec` leaves room for embeddings.
+    If a table `goes_on`, its first rows have told what is worth a warning.
     """
+    warn = None if goes_on else messages.warn
     width = len(names) if spec is None else spec.num_features
     features = np.empty([len(frame), width], np.float32)
     for column, name in enumerate(names):
@@ -302,9 +307,7 @@ def matrix(
         with np.errstate(over="ignore"):
             features[:, column] = values
         part = features[:, column : column + 1]
-        row_arrays.check_features(
-            part, values[:, np.newaxis], [name], missing, messages.warn
-        )
+        row_arrays.check_features(part, values[:, np.newaxis], [name], missing, warn)
     return features
 
 

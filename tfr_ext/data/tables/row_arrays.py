@@ -120,7 +120,7 @@ def check_features(
     given: np.ndarray,
     names: Sequence[str] | None,
     missing: bool,
-    warn: Callable[[str], None],
+    warn: Callable[[str], None] | None,
 ) -> None:
     """Checks that features are finite, or NaN where they may be missing.
 
@@ -136,18 +136,20 @@ def check_features(
         row, column = np.argwhere(wrong)[0].tolist()
         hint = "" if missing else "; `missing` lets features be NaN in training"
         raise _not_finite(name(column), given[row, column], row, hint)
-    if given.dtype == features.dtype:
+    if given.dtype == features.dtype or warn is None:
         return
     highest = np.fmax.reduce(features, axis=0, initial=0)
     lowest = np.fmin.reduce(features, axis=0, initial=0)
-    for column in np.flatnonzero(highest - lowest > _LARGE).tolist():
+    for column in np.flatnonzero(np.fmax(highest, -lowest) > _LARGE).tolist():
         was, now = given[:, column], features[:, column]
-        differ = was[1:] != was[:-1]
+        # NaN does not, and neither does a sum in another order.
+        differ = np.abs(was[1:] - was[:-1]) > 1e-12 * np.abs(was[1:])
         lost = differ & (now[1:] == now[:-1])
         if lost.sum() > 0.1 * differ.sum():
             warn(
                 f"Of {name(column)}, numbers that differ become equal, as features are "
-                "float32. Subtract what they share: from times, a first one."
+                "float32. Subtract what they share, such as a first time, or name them "
+                "as categories."
             )
 
 
@@ -244,8 +246,8 @@ def names(values: Any, count: int, name: str) -> list[str]:
 
     Raises:
         ValueError: If their number is wrong.
-        RowError: If a name is missing, empty, a time, which every format writes in
-            another way, or a number that may be rounded.
+        RowError: If a name is missing, empty, a time of day, which every format writes
+            in another way, or a number that may be rounded.
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()

@@ -177,7 +177,8 @@ def _whole_lists(parts: Iterable[Any], query: str) -> Iterator[Any]:
     begun: list[Any] = []  # The rows of a list that may go on.
     for part in parts:
         queries = part[query].to_numpy()
-        if queries.dtype == object:  # Such as 7 and "7".
+        kind = pandas.api.types.infer_dtype(part[query], skipna=False)
+        if queries.dtype == object and kind != "string":  # Such as 7 and "7".
             queries = np.array([*map(_as_name, queries)], object)
         starts = np.flatnonzero(queries[1:] != queries[:-1]) + 1
         if begun and _as_name(begun[-1][query].iloc[-1]) != _as_name(queries[0]):
