@@ -113,11 +113,17 @@ def _parts(value: Any, of: Input, axes: Sequence[str], where: str) -> Any:
 def _numbers(value: Any, of: Input, where: str) -> np.ndarray:
     """Returns the numbers of an item, or of an embedding."""
     try:
-        row = np.ma.filled(np.ma.array(value, np.float32), np.nan)
+        found = np.ma.array(value)
+        is_text = found.dtype.kind in "USmM" or (
+            found.dtype == object and any(isinstance(x, (str, bytes)) for x in value)
+        )
+        with np.errstate(over="ignore"):
+            row = np.ma.filled(found.astype(np.float32), np.nan)
     except (TypeError, ValueError):
-        row = np.zeros(0)
+        is_text, row = True, np.zeros(0)
     finite = "" if of.name == FEATURES else "finite "
-    if row.shape != (of.width,) or (finite and not np.isfinite(row).all()):
+    is_wrong = np.isinf(row) | (np.isnan(row) & bool(finite))
+    if is_text or row.shape != (of.width,) or is_wrong.any():
         raise ValueError(f"{where} is {value!r}, expected {of.width} {finite}numbers.")
     return row
 
@@ -268,8 +274,9 @@ class RankingClient(abc.ABC):
             ValueError: If these are not what the model takes.
             ServingError: If the server does not give ranks.
         """
-        if topn is not None and topn < 1:
-            raise ValueError(f"`topn` must be an integer >= 1. Received: {topn}.")
+        is_count = isinstance(topn, (int, np.integer)) and not isinstance(topn, bool)
+        if topn is not None and not (is_count and topn >= 1):
+            raise ValueError(f"`topn` must be an integer >= 1. Received: {topn!r}.")
         inputs, real = self._inputs(features, mask)
         batch, size = real.shape
         wanted = np.full([batch], size if topn is None else min(topn, size), np.int32)

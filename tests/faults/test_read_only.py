@@ -188,6 +188,19 @@ def test_the_lock_of_another_user(may_read, command, root):
         shutil.rmtree(root / "out")
 
 
+@pytest.mark.parametrize("out", ["file", "file/x/y"], ids=["itself", "above"])
+@pytest.mark.parametrize("command", FLAGS)
+def test_a_file_in_place_of_a_directory(command, out, root):
+    (root / "file").write_text("mine")
+    before = state(root)
+    done = run(command, root, out=out)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Error: --{FLAGS[command]}={root}/{out}"), line
+    assert "Errno" not in line.partition(" (")[0] and state(root) == before
+    (root / "file").unlink()
+
+
 @pytest.mark.parametrize("is_name", [True, False], ids=["name", "path"])
 @pytest.mark.parametrize("command", FLAGS)
 def test_a_directory_whose_name_is_too_long(command, is_name, root):

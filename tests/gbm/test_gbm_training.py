@@ -155,9 +155,14 @@ def test_early_stopping_and_best_step(tmp_path):
     assert boosters.best_step([], 0) == 1
 
 
-def test_what_cannot_be_split_has_one_score(tmp_path):
-    result = gbm.train(config(tmp_path, min_data_in_leaf=10_000), SPLITS)
+@pytest.mark.parametrize(
+    "given", [{"min_data_in_leaf": 10_000}, {"objective": "pairwise_kl_binomial_loss"}]
+)
+def test_what_cannot_be_split_has_one_score_and_is_told(given, tmp_path, capsys):
+    result = gbm.train(config(tmp_path, **given), SPLITS)
     assert len({*result.model.score_lists(SPLITS.test)}) == 1
+    told = "Warning: There is no tree, and all items have the same score"
+    assert told in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,13 @@ def test_an_export_ranks_tables_of_every_format(files, run, tmp_path):
         head = f"Ranked 60 queries, 300 items. Written: {output}\nbrand: 5"
         assert printed.startswith(head)
         line = "\nshop: 0% of the values are not in the vocabulary.\nsku: 100% of the "
-        assert line in printed
+        assert line in printed and "there is no value" not in printed
         ranked.append(output.read_text())
     assert ranked[0] == ranked[1] == ranked[2]
+    path = tmp_path / "without.csv"
+    pd.read_csv(f"{files}/test.csv").assign(sku="").to_csv(path, index=False)
+    given = [export, f"--input={path}", f"--output={tmp_path}/without.run"]
+    assert "\nsku: there is no value.\n" in run_command("pipelines.rank", *given).stdout
 
 
 def test_an_export_ranks_the_shards_of_tables(files, run, tmp_path):

@@ -586,6 +586,12 @@ def test_settings_that_are_wrong(settings, told):
     assert told in str(error.value)
 
 
+def test_a_pattern_implies_the_format_of_its_files(tmp_path):
+    (tmp_path / "test-00000-of-00001.tfrecord").write_bytes(b"")
+    config = RankConfig(export="e", input=f"{tmp_path}/test*", output="a.trec")
+    assert config.input_format == "elwc"
+
+
 def test_every_format_has_a_reader_or_a_writer():
     assert list_ranker._READERS.keys() == _INPUTS.keys()
     assert ranked_formats.WRITERS.keys() == _OUTPUTS.keys()

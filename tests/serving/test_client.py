@@ -107,8 +107,9 @@ def test_what_cannot_be_ranked_is_not_sent(connect, features, mask, told):
         with pytest.raises(ValueError) as error:
             client.scores(features, mask)
         assert told in str(error.value)
-        with pytest.raises(ValueError, match="`topn` must be an integer >= 1"):
-            client.rank(np.zeros([1, 1, 4]), topn=0)
+        for topn in (0, 2.5, True, "2"):
+            with pytest.raises(ValueError, match="`topn` must be an integer >= 1"):
+                client.rank(np.zeros([1, 1, 4]), topn=topn)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfr_ext.core import messages
 from tfr_ext.data.lists import RankingLists
 from tfr_ext.gbm.gbm_config import LAMBDARANK, GbmConfig
 from tfr_ext.gbm.list_objective import Objective
@@ -84,7 +85,13 @@ def with_lightgbm(
 
     best = best_step(steps(), config.early_stopping_patience)
     if not values["valid"]:
-        note()  # There is not even a first tree: all scores are the same.
+        messages.warn(
+            "There is no tree, and all items have the same score, as no split improves "
+            "the objective. A loss without a gradient at equal scores, such as "
+            "pairwise_kl_binomial_loss, cannot begin; small data need a lower "
+            "`min_data_in_leaf`."
+        )
+        note()
     model = booster.model_to_string(num_iteration=best)
     return Boosted(
         lightgbm.Booster(model_str=model), values["train"], values["valid"], best

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ class RankingResult:
         num_written: number of items that were written: fewer with `topn`.
         paths: the file that was written, as 'output'; empty for standard output.
         unseen: by category, the share of the values that are not in the vocabulary of
-            an export.
+            an export; NaN if there are no values.
     """
 
     num_queries: int
@@ -140,7 +141,9 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
             f" Written: {config.output}"
         )
         for name, share in result.unseen.items():
-            say(f"{name}: {share:.0%} of the values are not in the vocabulary.")
+            no_value = f"{name}: there is no value."
+            some = f"{name}: {share:.0%} of the values are not in the vocabulary."
+            say(no_value if math.isnan(share) else some)
     return result
 
 
@@ -223,7 +226,10 @@ def _rank(
         lengths = lists.lengths
         written += int(np.minimum(lengths, config.topn or lengths).sum())
     paths = {} if config.output in (None, STANDARD) else {"output": config.output}
-    shares = {name: lacked / max(1, every) for name, (lacked, every) in unseen.items()}
+    shares = {
+        name: lacked / every if every else math.nan
+        for name, (lacked, every) in unseen.items()
+    }
     return RankingResult(queries, items, written, paths, shares)
 
 

@@ -145,6 +145,18 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path, wrong, told):
     assert f"{tmp_path / 'a'}: record 1101, example 2: {told}" in str(error.value)
 
 
+@pytest.mark.parametrize("kind", ["category", "text"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 2.0])
+def test_a_number_in_place_of_a_name_is_told_with_its_place(tmp_path, kind, value):
+    """As of a missing brand in pandas, in the first record."""
+    path = write(tmp_path / "a", [elwc([row(), row(brand=[value])])])
+    columns = {"category": "category_columns", "text": "text_columns"}
+    schema = data.ElwcSchema(["price"], **{columns[kind]: ["brand"]})
+    told = f"record 1, example 2: {kind} 'brand' is a float_list, expected a bytes_list"
+    with pytest.raises(data.DataFormatError, match=told):
+        data.read_elwc(path, schema=schema)
+
+
 def test_the_fast_reader_takes_no_damaged_record_for_another(tmp_path):
     """It says of each what the slow one says, or leaves it to that."""
     protos = with_categories(8, most=12)[1]

@@ -117,6 +117,29 @@ def test_features_are_joined_in_the_order_of_the_schema(tmp_path, only_fast):
     assert lists.features.tolist() == [[3, 1, 2, 4, 5]] * 2
 
 
+def test_another_order_than_that_of_the_model_is_refused(tmp_path, only_fast):
+    examples = [{"b": [1.0, 2.0], "a": [3.0], "label": [1]}] * 2
+    path = write(tmp_path / "a", [elwc(examples, c=[4.0], query_id=[b"q"])])
+    model = dict(columns=("a", "b[0]", "b[1]", "c"))
+    for names in (["a", "b"], ["a", "other"], ["b"]):
+        for x in examples:
+            x["other"] = [1.0, 2.0]
+        path = write(tmp_path / "a", [elwc(examples, c=[4.0], query_id=[b"q"])])
+        schema = data.ElwcSchema(names, ["c"], **model)
+        assert data.read_elwc(path, schema=schema).num_lists == 1
+    told = (
+        r"^`elwc_features` and `elwc_context_features` have the order \['b\[0\]', "
+        r"'b\[1\]', 'a', 'c'\], but the model takes \['a', 'b\[0\]', 'b\[1\]', 'c'\]\.$"
+    )
+    with pytest.raises(ValueError, match=told):
+        data.read_elwc(path, schema=data.ElwcSchema(["b", "a"], ["c"], **model))
+    told = (
+        r"no example has a value of 'x'.* The model takes 'a', 'b\[0\]', 'b\[1\]', 'c'"
+    )
+    with pytest.raises(data.DataFormatError, match=told):
+        data.read_elwc(path, schema=data.ElwcSchema(["x"], **model))
+
+
 def test_layouts_that_differ_within_a_file(tmp_path, only_fast):
     """Another order of the map, other features beside."""
     plain = {"float_features": [1.0, 2.0], "label": [3.0]}

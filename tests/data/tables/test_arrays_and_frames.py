@@ -223,6 +223,7 @@ def test_numbers_of_python_are_features_and_what_looks_like_them_is_told():
         title=["Blade Runner 2049"] * 8,
         day=pd.Timestamp("2026-11-25"),
         mixed=[1.5, "2", *[3] * 6],
+        truth=[1.5, True, *[3] * 6],
     )
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -235,6 +236,7 @@ def test_numbers_of_python_are_features_and_what_looks_like_them_is_told():
         f"Column 'unknown' {told} '?'.",
         "Column 'kind' is not a feature, as its type is category.",
         f"Column 'mixed' {told} '2'.",
+        f"Column 'truth' {told} True.",
     ]
 
 
@@ -286,14 +288,17 @@ SECONDS = np.random.default_rng(0).permutation(10) * 5.0
         (np.int64(1.7e9) + SECONDS.astype(int), True),
         (np.float64([np.nan] * 37 + [-1.7e9, -1.7e9 - 5, -1.7e9]), True),
         (2460000.5 + SECONDS / 1000, True),
+        (2**53 + np.arange(10), True),
+        (2**62 - np.arange(10) * 2**9, True),
         (np.float32(1.7e9 + SECONDS), False),
         (1.7e9 + SECONDS * 1e5, False),
         (np.full(10, 1.7e9 + 1), False),
         (SECONDS / 3, False),
-        (1.7e9 * (1 + SECONDS * 1e-15), False),
+        ((1.7e9 + 0.3) * (1 + SECONDS * 1e-17), False),
         (np.tile([-3e38, 3e38], 5), False),
     ],
-    ids="floats integers missing days float32 spread constant small noise huge".split(),
+    ids="floats integers missing days ids large float32 spread constant small noise "
+    "huge".split(),
 )
 def test_what_becomes_equal_in_float32_is_told(values, is_warned):
     df = pd.DataFrame({"q": 1, "p": 1.5, "t": values})

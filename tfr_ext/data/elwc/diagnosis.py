@@ -7,6 +7,7 @@ all others with protobuf's own classes, or explains what is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,20 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
             known = [x == name or x.startswith(f"{name}[") for x in schema.columns]
             if not any(known):
                 problem = f"no {place} has a value of {name!r}. Found: {_shown(kinds)}"
-                raise DataFormatError(problem + near(name, [*kinds]), path)
+                problem += near(name, [*kinds])
+                if schema.columns:
+                    problem += f" The model takes {_shown(schema.columns)}."
+                raise DataFormatError(problem, path)
             kinds[name] = sum(known), ""
         widths.append(tuple(kinds[name][0] for name in numbers[context]))
     whole = (integers[0], integers[1])
+    given = zip(chain(*numbers), chain(*widths))
+    order = [x for name, width in given for x in Feature(name, width=width).columns]
+    if order != [*schema.columns] and sorted(order) == sorted(schema.columns):
+        raise ValueError(
+            f"`elwc_features` and `elwc_context_features` have the order {order}, but "
+            f"the model takes {[*schema.columns]}."
+        )
     return Widths(widths[0], widths[1], grades, whole, frozenset(with_several))
 
 
@@ -279,6 +290,8 @@ def _numbers(
 def _texts(example: tf.train.Example, name: str) -> list[bytes]:
     """Returns the values of a category; the empty text is none."""
     kind, values = _values(example, name)
+    if kind == "float_list":  # `_category` refuses it.
+        return []
     return [x if kind == "bytes_list" else b"%d" % x for x in values if x != b""]
 
 
@@ -288,7 +301,7 @@ def _category(example: tf.train.Example, feature: Feature) -> list[bytes]:
     kind = _values(example, name)[0]
     expected = "int64_list" if feature.is_integer else "bytes_list"
     if kind not in ("", expected):
-        raise ValueError(f"category {name!r} is a {kind}, expected a {expected}")
+        raise ValueError(f"{feature.kind} {name!r} is a {kind}, expected a {expected}")
     if feature.kind == "category" and len(texts) > 1 == feature.width:
         raise ValueError(
             f"category {name!r} has {len(texts)} values, expected at most 1, as in the "

@@ -225,8 +225,7 @@ def _embedding(series: Any, feature: Feature) -> np.ndarray:
         if row_arrays.is_missing(value):
             continue
         try:
-            with np.errstate(over="ignore"):
-                vector = np.asarray(value, np.float32)
+            vector = _vector(value)
         except (OverflowError, TypeError, ValueError):
             vector = np.zeros([], np.float32)
         if vector.shape != (width,) or not np.isfinite(vector).all():
@@ -236,6 +235,16 @@ def _embedding(series: Any, feature: Feature) -> np.ndarray:
             )
         found[row] = vector
     return found
+
+
+def _vector(value: Any) -> np.ndarray:
+    """Returns numbers as float32; a ValueError or TypeError if any is none."""
+    found = np.asarray(value)
+    kinds = {*map(type, found.flat)} if found.dtype == object else {found.dtype.type}
+    if any(issubclass(kind, row_arrays.NOT_NUMBERS) for kind in kinds):
+        raise ValueError
+    with np.errstate(over="ignore"):
+        return found.astype(np.float32)
 
 
 def _ids(series: Any, feature: Feature, used: Any) -> np.ndarray:

@@ -221,9 +221,10 @@ def _warn_of_numbers(series: Any) -> None:
     if not any(map(_is_like_a_number, values.iloc[:_LOOKED_AT])):
         return
     reason = f"its type is {series.dtype}"
-    wrong = next((x for x in values if isinstance(x, str) and not _is_decimal(x)), None)
+    texts = (x for x in values if isinstance(x, str) and not _is_decimal(x))
+    wrong: Any = next(texts, None)
     if wrong is None and series.dtype == object:
-        wrong = next((x for x in values if isinstance(x, str)), None)
+        wrong = next((x for x in values if isinstance(x, (str, bool))), None)
     if wrong is not None:
         one = row_arrays.shown(wrong)
         reason = f"not all of its values are numbers: one is {one}"
