@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+# What NumPy would make numbers of.
+_NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64, np.complexfloating)
 FEATURES, MASK, TOPN = "float_features", "mask", "topn"
 SCORES, ORDER = "scores", "order"
 MASKED_SIGNATURE, RANK_SIGNATURE = "masked", "rank"
@@ -202,6 +204,28 @@ class Metadata:
         return width
 
 
+def as_numbers(values: Any) -> np.ndarray:
+    """Returns a new array of float32, NaN where one is masked or None.
+
+    Raises:
+        ValueError: If a value is a text, a time or too large.
+    """
+    found = np.ma.array(values)
+    kinds = {found.dtype.type}
+    if found.dtype == object:
+        kinds = {*map(type, found.flat)}
+    if any(issubclass(kind, _NOT_NUMBERS) for kind in kinds):
+        raise ValueError("there are texts or times")
+    try:
+        with np.errstate(over="ignore"):
+            numbers = np.ma.filled(found.astype(np.float32), np.nan)
+    except (OverflowError, TypeError) as error:
+        raise ValueError(f"{error}") from error
+    if np.isinf(numbers).any():
+        raise ValueError("there are numbers that float32 cannot hold")
+    return numbers
+
+
 def checked_inputs(
     features: Any, mask: Any | None, num_features: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -216,10 +240,8 @@ def checked_inputs(
         ValueError: The lists have 2 features, but the model takes 3.
     """
     try:
-        if np.ma.is_masked(features):  # Masked values are missing.
-            features = features.astype(np.float32).filled(np.nan)
-        array = np.array(features, np.float32)
-    except (TypeError, ValueError) as error:
+        array = as_numbers(features)
+    except ValueError as error:
         raise ValueError(
             f"The features must be numbers [batch, list, features]: {error}."
         ) from error

@@ -113,17 +113,11 @@ def _parts(value: Any, of: Input, axes: Sequence[str], where: str) -> Any:
 def _numbers(value: Any, of: Input, where: str) -> np.ndarray:
     """Returns the numbers of an item, or of an embedding."""
     try:
-        found = np.ma.array(value)
-        is_text = found.dtype.kind in "USmM" or (
-            found.dtype == object and any(isinstance(x, (str, bytes)) for x in value)
-        )
-        with np.errstate(over="ignore"):
-            row = np.ma.filled(found.astype(np.float32), np.nan)
-    except (TypeError, ValueError):
-        is_text, row = True, np.zeros(0)
+        row = answers.as_numbers(value)
+    except ValueError:
+        row = np.zeros(0)
     finite = "" if of.name == FEATURES else "finite "
-    is_wrong = np.isinf(row) | (np.isnan(row) & bool(finite))
-    if is_text or row.shape != (of.width,) or is_wrong.any():
+    if row.shape != (of.width,) or (finite and not np.isfinite(row).all()):
         raise ValueError(f"{where} is {value!r}, expected {of.width} {finite}numbers.")
     return row
 

@@ -148,12 +148,14 @@ def _closed_place(
     """Returns which flag names an unwritable place, if an error says so."""
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         for name in _PLACES:
-            place = parent = values.get(name)
-            if name == "output" and isinstance(parent, str):
+            place = values.get(name)
+            if not isinstance(place, str) or name == "data_dir":
+                continue
+            parent = os.path.dirname(place) if name == "output" else place
+            while parent and not os.path.lexists(parent):
                 parent = os.path.dirname(parent)
-            while isinstance(parent, str) and parent and not os.path.lexists(parent):
-                parent = os.path.dirname(parent)
-            if isinstance(parent, str) and os.path.isfile(parent):
+            is_it = f"{error.filename}/".startswith(f"{parent}/")
+            if is_it and os.path.isfile(parent):
                 return f"--{name}={place}: {parent} is a file, expected a directory"
     found = _REFUSED_TEXT.match(text) if isinstance(error, tf.errors.OpError) else None
     path, why = (found[1], found[2]) if found else (None, None)

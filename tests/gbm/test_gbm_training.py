@@ -9,11 +9,14 @@ import lightgbm
 import numpy as np
 import pytest
 
+from tests.elwc_files import elwc, write
 from tests.helpers import make_lists
 from tfr_ext import evaluation, gbm
 from tfr_ext.gbm import boosters
 from tfr_ext.runs import outputs
+from tfr_ext.scoring.list_ranker import rank
 from tfr_ext.scoring.loaded_scorers import load_scorer
+from tfr_ext.scoring.rank_config import RankConfig
 from tfr_ext.sources.data_splits import Splits
 from tfr_ext.training import DataConfig, MetricsConfig
 
@@ -153,6 +156,26 @@ def test_early_stopping_and_best_step(tmp_path):
     arp = gbm.train(config(tmp_path / "arp", monitor="arp", learning_rate=0.5), SPLITS)
     assert arp.num_trees[0] == 1 + int(np.argmin(arp.history["val_arp"]))
     assert boosters.best_step([], 0) == 1
+
+
+def test_the_order_of_elwc_features_is_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    protos = [
+        elwc([{"a": [x], "b": [-x], "label": [x > 0]} for x in rng.normal(size=5)])
+        for _ in range(60)
+    ]
+    path = str(write(tmp_path / "lists.tfrecord", protos))
+    read = DataConfig(dataset="elwc", train_path=path, elwc_features=("b", "a"))
+    gbm.train(config(tmp_path, data=read))
+    given = {"export": str(tmp_path / "run"), "input": path}
+    for features in (("b", "a"), ("a", "b")):
+        output = str(tmp_path / f"{features[0]}.csv")
+        ranking = RankConfig(**given, elwc_features=features, output=output)
+        if features == ("b", "a"):
+            assert rank(ranking).num_queries == 60
+        else:
+            with pytest.raises(ValueError, match="order \\['a', 'b'\\], but the model"):
+                rank(ranking)
 
 
 @pytest.mark.parametrize(

@@ -586,10 +586,16 @@ def test_settings_that_are_wrong(settings, told):
     assert told in str(error.value)
 
 
-def test_a_pattern_implies_the_format_of_its_files(tmp_path):
-    (tmp_path / "test-00000-of-00001.tfrecord").write_bytes(b"")
-    config = RankConfig(export="e", input=f"{tmp_path}/test*", output="a.trec")
-    assert config.input_format == "elwc"
+@pytest.mark.parametrize("names", [["a.tfrecord"], ["a.csv", "b"], ["a.pq", "b.csv"]])
+def test_a_pattern_that_hides_the_format_of_its_files(names, world, tmp_path):
+    for name in names:
+        (tmp_path / name).write_text("qid:a 1:1\n")
+    given = {"input": f"{tmp_path}/*", "output": str(tmp_path / "a.trec")}
+    told = (
+        rf"/\*',\)` does not end as its files do, such as {tmp_path}/{names[0]}: name"
+    )
+    with pytest.raises(ValueError, match=told):
+        rank(RankConfig(export="e", **given))
 
 
 def test_every_format_has_a_reader_or_a_writer():

@@ -100,6 +100,14 @@ def test_ranks_are_those_of_the_scores(connect, exported):
         (np.zeros([1, 2, 4]), [[True]], "The mask must be boolean and have the shape"),
         (np.zeros([1, 2, 4]), [[1.0, 0.0]], "The mask must be boolean"),
         ([[["a", "b", "c", "d"]]], None, "The features must be numbers"),
+        ([[["1", "2", "3", "4"]]], None, "numbers [batch, list, features]: there are "
+         "texts or times."),
+        (np.zeros([1, 1, 4], "m8[s]"), None, "there are texts or times."),
+        ([[[1, 2, 3, "4"]]], None, "there are texts or times."),
+        (np.array([[[1, 2, 3, "4"]]], object), None, "there are texts or times."),
+        (np.zeros([1, 1, 4], complex), None, "there are texts or times."),
+        ([[[1, 2, 3, 1e300]]], None, "numbers that float32 cannot hold."),
+        ([[[1, 2, 3, 10**400]]], None, "The features must be numbers [batch, list, "),
     ],
 )  # fmt: skip
 def test_what_cannot_be_ranked_is_not_sent(connect, features, mask, told):

@@ -88,8 +88,8 @@ def with_lightgbm(
         messages.warn(
             "There is no tree, and all items have the same score, as no split improves "
             "the objective. A loss without a gradient at equal scores, such as "
-            "pairwise_kl_binomial_loss, cannot begin; small data need a lower "
-            "`min_data_in_leaf`."
+            "pairwise_kl_binomial_loss, cannot begin, and lists whose labels are equal "
+            "say nothing; small data need a lower `min_data_in_leaf`."
         )
         note()
     model = booster.model_to_string(num_iteration=best)

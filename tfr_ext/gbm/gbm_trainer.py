@@ -29,6 +29,7 @@ from tfr_ext.models.trees import gbm_model
 from tfr_ext.models.trees.category_codes import Codes
 from tfr_ext.runs import outputs
 from tfr_ext.runs.run_directory import RunDirectory
+from tfr_ext.serving import model_file
 from tfr_ext.sources import data_splits, wanted_labels
 from tfr_ext.training.diagnosis import label_fit
 
@@ -194,7 +195,10 @@ def _train(
     )
     trees = [one.best for one in trained]
     content["trees"] = trees
-    content["feature_names"] = splits.train.feature_names
+    content["feature_names"] = model_file.names_of(
+        *(splits.train.feature_names, splits.elwc_features),
+        splits.train.num_features,
+    )
     content["versions"][library] = gbm_model.imported(library).__version__
     metrics = outputs.finish(
         files,

@@ -28,7 +28,7 @@ from tfr_ext.evaluation import trec_names
 from tfr_ext.models import categories
 from tfr_ext.scoring import loaded_scorers, ranked_formats
 from tfr_ext.scoring.loaded_scorers import ListScorer, load_scorer
-from tfr_ext.scoring.rank_config import STANDARD, RankConfig
+from tfr_ext.scoring.rank_config import STANDARD, RankConfig, format_of
 from tfr_ext.settings.data_checks import AUTO
 from tfr_ext.settings.data_config import DataConfig
 from tfr_ext.sources import table_source
@@ -117,6 +117,12 @@ def rank(config: RankConfig, scorer: ListScorer | None = None) -> RankingResult:
             else file_names.find_files(path)
         )
     ]
+    implied = {format_of(file) for file in files} - {None, config.input_format}
+    if config.dataset is None and implied:
+        raise ValueError(
+            f"{given('input', config.input)} does not end as its files do, such as "
+            f"{files[0]}: name their format with `dataset`."
+        )
     _check_output(config, files)
     if scorer is None:
         assert config.export is not None

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from tfr_ext.core.decimals import plain_number
 from tfr_ext.core.settings import Settings, same_setting, setting
-from tfr_ext.data.file_names import find_files
 from tfr_ext.data.text_files import check_word
 from tfr_ext.settings.data_checks import AUTO, check_columns, check_missing
 from tfr_ext.settings.data_config import DataConfig
@@ -151,12 +150,7 @@ class RankConfig(Settings):
         """
         if self.dataset is not None:
             return self.dataset
-        names = [
-            name
-            for path in self.input
-            for name in (find_files(path) if path.endswith("*") else [path])
-        ]
-        found = {_format_of(_INPUTS, name) or "text" for name in names}
+        found = {format_of(path) or "text" for path in self.input}
         if len(found) > 1:
             raise ValueError(
                 "`input` must name files of one format. The ends of their names imply "
@@ -179,6 +173,11 @@ class RankConfig(Settings):
                 f"`format`, or use one of these endings: {_described(_OUTPUTS)}."
             )
         return found
+
+
+def format_of(path: str) -> str | None:
+    """Returns the format to rank that a file's name implies, or None."""
+    return _format_of(_INPUTS, path)
 
 
 def _format_of(endings: Mapping[str, tuple[str, ...]], path: str) -> str | None:

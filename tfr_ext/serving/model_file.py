@@ -39,14 +39,9 @@ def write(
     are what the features are called in ELWC protos, if they have names there; `spec` is
     what they are, if they are not only numbers.
     """
-    names = None if feature_names is None else list(feature_names)
-    if names is None and elwc_features is not None:
-        columns = elwc_features.spec.feature_names
-        if columns != float_features(num_features).spec.feature_names:
-            names = columns
     content = {
         "num_features": num_features,
-        "feature_names": names,
+        "feature_names": names_of(feature_names, elwc_features, num_features),
         "elwc_features": None
         if elwc_features is None
         else {
@@ -64,6 +59,20 @@ def write(
     os.makedirs(folder, exist_ok=True)
     with text_file(os.path.join(folder, _NAME)) as file:
         file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def names_of(
+    feature_names: Sequence[str] | None,
+    elwc_features: ElwcFeatures | None,
+    num_features: int,
+) -> list[str] | None:
+    """Returns the names of numbers: given, those in ELWC protos, or None."""
+    if feature_names is not None or elwc_features is None:
+        return None if feature_names is None else list(feature_names)
+    columns = elwc_features.spec.feature_names
+    return (
+        None if columns == float_features(num_features).spec.feature_names else columns
+    )
 
 
 def of_spec(spec: FeatureSpec | None) -> dict[str, Any]:

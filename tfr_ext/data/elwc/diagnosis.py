@@ -74,7 +74,7 @@ def measure(records: Iterable[bytes], path: str, schema: ElwcSchema) -> Widths:
                 if schema.columns:
                     problem += f" The model takes {_shown(schema.columns)}."
                 raise DataFormatError(problem, path)
-            kinds[name] = sum(known), ""
+            kinds[name] = 1 if name in schema.columns else sum(known), ""
         widths.append(tuple(kinds[name][0] for name in numbers[context]))
     whole = (integers[0], integers[1])
     given = zip(chain(*numbers), chain(*widths))

@@ -240,9 +240,11 @@ def _embedding(series: Any, feature: Feature) -> np.ndarray:
 def _vector(value: Any) -> np.ndarray:
     """Returns numbers as float32; a ValueError or TypeError if any is none."""
     found = np.asarray(value)
-    kinds = {*map(type, found.flat)} if found.dtype == object else {found.dtype.type}
-    if any(issubclass(kind, row_arrays.NOT_NUMBERS) for kind in kinds):
-        raise ValueError
+    if found.dtype.kind not in "biuf":
+        kinds = {*map(type, found.flat)}
+        if any(issubclass(kind, row_arrays.NOT_NUMBERS) for kind in kinds):
+            raise ValueError
+        found = found.astype(np.float64)
     with np.errstate(over="ignore"):
         return found.astype(np.float32)
 

@@ -20,6 +20,7 @@ from tfr_ext.data.tables.row_arrays import RowError
 _NUMBERS = ("boolean", "decimal", "floating", "integer", "mixed-integer-float")
 _LIKE_A_NUMBER = re.compile(r"\W*[0-9][0-9.,' \u00a0]*\W*")  # 1,234 or 5 %
 _LOOKED_AT = 1000
+_NOT_FLOATS = (str, bool, np.bool_)
 # Names that pandas gives the index of a frame in a file, if it has none.
 _INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 
@@ -224,7 +225,7 @@ def _warn_of_numbers(series: Any) -> None:
     texts = (x for x in values if isinstance(x, str) and not _is_decimal(x))
     wrong: Any = next(texts, None)
     if wrong is None and series.dtype == object:
-        wrong = next((x for x in values if isinstance(x, (str, bool))), None)
+        wrong = next((x for x in values if isinstance(x, _NOT_FLOATS)), None)
     if wrong is not None:
         one = row_arrays.shown(wrong)
         reason = f"not all of its values are numbers: one is {one}"
@@ -307,7 +308,11 @@ def matrix(
         values = numbers(frame[name], row_arrays.WITHOUT_TEXT)
         with np.errstate(over="ignore"):
             features[:, column] = values
-        part = features[:, column : column + 1]
+        part, dtype = features[:, column : column + 1], frame[name].dtype
+        if (
+            isinstance(dtype, np.dtype) and dtype.kind in "iu"
+        ):  # As floats, some differ.
+            values = frame[name].to_numpy()
         row_arrays.check_features(part, values[:, np.newaxis], [name], missing, warn)
     return features
 
