@@ -10,7 +10,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 # What NumPy would make numbers of.
-_NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64, np.complexfloating)
+_NOT_NUMBERS = (
+    *(str, bytes, complex),
+    *(np.datetime64, np.timedelta64, np.complexfloating),
+)
 FEATURES, MASK, TOPN = "float_features", "mask", "topn"
 SCORES, ORDER = "scores", "order"
 MASKED_SIGNATURE, RANK_SIGNATURE = "masked", "rank"
@@ -207,23 +210,19 @@ class Metadata:
 def as_numbers(values: Any) -> np.ndarray:
     """Returns a new array of float32, NaN where one is masked or None.
 
-    Raises:
-        ValueError: If a value is a text, a time or too large.
+    A text, a time or a complex number is a ValueError.
     """
     found = np.ma.array(values)
     kinds = {found.dtype.type}
     if found.dtype == object:
         kinds = {*map(type, found.flat)}
     if any(issubclass(kind, _NOT_NUMBERS) for kind in kinds):
-        raise ValueError("there are texts or times")
+        raise ValueError("there are texts, times or complex numbers")
     try:
         with np.errstate(over="ignore"):
-            numbers = np.ma.filled(found.astype(np.float32), np.nan)
+            return np.ma.filled(found.astype(np.float32), np.nan)
     except (OverflowError, TypeError) as error:
         raise ValueError(f"{error}") from error
-    if np.isinf(numbers).any():
-        raise ValueError("there are numbers that float32 cannot hold")
-    return numbers
 
 
 def checked_inputs(
@@ -266,6 +265,11 @@ def checked_inputs(
             f"{num_features}."
         )
     array[~real] = 0
+    for q, item, feature in np.argwhere(np.isinf(array))[:1]:
+        raise ValueError(
+            f"Feature {feature} of item {item} of list {q} (all from 0) is infinite as "
+            "float32, expected a finite number."
+        )
     return array, real
 
 

@@ -299,3 +299,23 @@ def test_one_s_own_model_gets_encoded_features():
     model.compile(optimizer="adam", loss=losses.SmoothILoss())
     model.fit(data.BatchedLists(lists, 4).dataset(), verbose=0)
     assert np.isfinite(data.score_lists(model, lists, 4)).all()
+
+
+def test_a_split_without_any_value_is_named():
+    lists = people()
+    place = [x.name for x in lists.spec.encoded(False)].index("brand")
+    ids = lists.ids.copy()
+    ids[:, place] = MISSING
+    bare = dataclasses.replace(lists, ids=ids)
+    known = models.vocabularies([lists])
+    for splits, told in (
+        ((lists, lists), ""),
+        ((lists, bare), " There is no value in test."),
+        ((bare, bare), " There is no value in valid and test."),
+    ):
+        (line,) = (
+            x
+            for x in categories.describe(known, lists.spec, *splits)
+            if x.startswith("brand ")
+        )
+        assert line.endswith(f"0% in test are not.{told}")

@@ -137,6 +137,7 @@ def test_a_spec_says_where_they_are():
         ({"face": [[1.0, 2.0]] * 7 + [[1.0, "2"]]}, "expected a list of 2 finite"),
         ({"face": [[1.0, 2.0]] * 7 + [np.array([1, "2"], object)]}, "list of 2 finite"),
         ({"face": [[1.0, 2.0]] * 7 + [np.array([1, 2], "M8[D]")]}, "list of 2 finite"),
+        ({"face": [[1.0, 2.0]] * 7 + [[1j, 2.0]]}, "list of 2 finite"),
         ({"face": None}, "'face' is no embedding: its first value is None"),
         ({"face": "[1, 2]"}, r"no embedding: its first value is '\[1, 2\]'"),
         ({"face": [[1.0, 2.0, 3.0]] * 8}, "'mood' says nothing: there is none"),

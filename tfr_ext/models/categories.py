@@ -253,9 +253,12 @@ def describe(
             kind = f"a text, {feature.width} words"
         kind += ", of the list" * feature.context
         shares = [lacked / max(1, every) for lacked, every in (x[name] for x in counts)]
+        empty = [s for s, x in zip(("valid", "test"), counts) if not x[name][1]]
         found.append(
             f"{name} ({kind}): {len(keys[name]):,} values in the vocabulary; "
             f"{shares[0]:.0%} of those in valid and {shares[1]:.0%} in test are not."
+            + f" There is no value in {' and '.join(empty)}."
+            * bool(empty)
         )
     return found
 

@@ -309,9 +309,8 @@ def matrix(
         with np.errstate(over="ignore"):
             features[:, column] = values
         part, dtype = features[:, column : column + 1], frame[name].dtype
-        if (
-            isinstance(dtype, np.dtype) and dtype.kind in "iu"
-        ):  # As floats, some differ.
+        # Floats round long integers.
+        if isinstance(dtype, np.dtype) and dtype.kind in "iu":
             values = frame[name].to_numpy()
         row_arrays.check_features(part, values[:, np.newaxis], [name], missing, warn)
     return features

@@ -13,8 +13,8 @@ import numpy as np
 WITHOUT_TEXT = "; leave a column of texts out, or name it as a category"
 # From 2 to the power of so many bits on, whole numbers are rounded.
 _BITS: dict[type, int] = {np.float16: 11, np.float32: 24}
-# What NumPy makes numbers of: texts, and dates in any unit.
-NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
+# What NumPy makes numbers of: texts, dates in any unit, and complex numbers.
+NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64, complex, np.complexfloating)
 _DATES = (datetime.datetime, datetime.timedelta, np.datetime64, np.timedelta64)
 # Below it, neighbours in float32 are less than .01 apart.
 _LARGE = 2**16
@@ -247,8 +247,8 @@ def names(values: Any, count: int, name: str) -> list[str]:
 
     Raises:
         ValueError: If their number is wrong.
-        RowError: If a name is missing, empty, a time of day, which every format writes
-            in another way, or a number that may be rounded.
+        RowError: If a name is missing, empty, a timestamp, which every format writes in
+            another way, or a number that may be rounded.
     """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
